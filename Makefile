@@ -1,0 +1,97 @@
+# Every target sets up what it needs. Staleness is decided here, by stamps; the work is done in scripts/setup.
+
+# Yours to set: the interpreter that .venv is made of; OFF to let warnings pass; arguments for pytest or the demo.
+export PYTHON ?= python3
+export WERROR ?= ON
+ARGS ?=
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
+
+BIN := .venv/bin
+DEPS := .venv/.stamp-deps
+PACKAGE := build/.stamp-package
+FORMATTED = $(shell find native tests/native tests/fuzz benchmarks/native -name '*.h' -o -name '*.cc' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-native test-python check check-ruff check-mypy check-clang-format check-layers \
+        format stubs bench sanitize wheel clean distclean FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+# --- set-up ---
+
+setup: $(PACKAGE) ## create .venv, install pinned packages, build the native module
+
+$(DEPS): constraints.txt
+	@scripts/setup deps
+	@touch $@
+
+# An editable install: Python sources are used in place, so only native sources and the set of files can make it stale.
+$(PACKAGE): $(DEPS) pyproject.toml CMakeLists.txt $(wildcard cmake/*.cmake) build/sources.txt \
+            $(shell find native -name '*.h' -o -name '*.cc' 2>/dev/null)
+	@scripts/setup package
+	@touch $@
+
+# Rewritten only when a file comes or goes, which time stamps of files do not tell.
+build/sources.txt: FORCE
+	@mkdir -p build
+	@find native python -name '*.py' -o -name '*.h' -o -name '*.cc' | LC_ALL=C sort > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+# --- use ---
+
+demo: $(PACKAGE) ## train a small model with two real server processes
+	@$(BIN)/python examples/factorization_machine.py $(ARGS)
+
+bench: $(PACKAGE) ## run every benchmark
+	@scripts/setup target flota_bench
+	@set -e; for file in benchmarks/[a-z]*.py; do echo "[bench] $$file"; $(BIN)/python $$file; done
+
+test: test-native test-python ## run the native and the Python tests
+
+test-native: $(PACKAGE) ## run the native tests alone
+	@scripts/setup target flota_tests
+	@$(BIN)/ctest --test-dir build/native --output-on-failure
+
+test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name")
+	@$(BIN)/python -m pytest $(ARGS)
+
+sanitize: $(DEPS) ## run the native tests under ASan+UBSan and under TSan
+	@scripts/setup sanitize address build/asan
+	@UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/ctest --test-dir build/asan --output-on-failure
+	@scripts/setup sanitize thread build/tsan
+	@TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 $(BIN)/ctest --test-dir build/tsan --output-on-failure
+
+wheel: $(DEPS) ## build dist/*.whl
+	@scripts/setup wheel
+
+# --- checks: the pre-commit hooks run these same targets ---
+
+check: check-ruff check-mypy check-clang-format check-layers ## lint, types, formatting, import layers
+
+check-ruff: $(DEPS)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+check-mypy: $(DEPS)
+	@$(BIN)/mypy
+
+check-clang-format: $(DEPS)
+	@$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
+
+check-layers: $(DEPS)
+	@$(BIN)/python -m pytest -q --noconftest tests/test_layers.py
+
+format: $(DEPS) ## rewrite sources as `make check` wants them
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+	@$(BIN)/clang-format -i $(FORMATTED)
+
+stubs: $(PACKAGE) ## write python/flota/_core.pyi from the built module
+	@$(BIN)/python -m nanobind.stubgen -q -m flota._core -o python/flota/_core.pyi
+
+clean: ## remove what was built
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+distclean: clean ## remove .venv also
+	@rm -rf .venv

@@ -1,0 +1,228 @@
+#include "client/client.h"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/arrays.h"
+#include "bindings/errors.h"
+
+namespace nb = nanobind;
+using Release = nb::call_guard<nb::gil_scoped_release>;
+
+namespace flota {
+namespace {
+
+std::chrono::milliseconds ms(int64_t time) { return std::chrono::milliseconds(time); }
+
+PushOptions push_options(PushKind kind, float lr, float scale, uint64_t step) { return {kind, lr, scale, step}; }
+
+// Holds a Python object for a call in the background, and lets go of it under the interpreter's lock.
+Client::Keep keep_alive(nb::object object) {
+  return Client::Keep(new nb::object(std::move(object)), [](void* held) {
+    nb::gil_scoped_acquire gil;
+    delete static_cast<nb::object*>(held);
+  });
+}
+
+template <class T>
+nb::bytes column(std::span<const T> values) {
+  return nb::bytes(values.data(), values.size_bytes());
+}
+
+nb::dict to_dict(const Rows& rows) {
+  nb::dict page;
+  page["keys"] = column(rows.keys);
+  page["updates"] = column(rows.updates);
+  page["last_seen"] = column(rows.last_seen);
+  page["weights"] = column(rows.weights);
+  page["state"] = column(rows.state);
+  page["dim"] = rows.dim;
+  page["state_floats"] = rows.state_floats;
+  page["next"] = rows.next;
+  page["done"] = rows.done;
+  return page;
+}
+
+void bind_options(nb::module_& module) {
+  nb::enum_<Transport>(module, "Transport")
+      .value("auto", Transport::kAuto)
+      .value("tcp", Transport::kTcp)
+      .value("unix", Transport::kUnix)
+      .value("shared_memory", Transport::kSharedMemory);
+  nb::enum_<SplitMethod>(module, "SplitMethod")
+      .value("RoundRobin", SplitMethod::kRoundRobin)
+      .value("HashName", SplitMethod::kHashName);
+  nb::class_<ClientOptions>(module, "ClientOptions")
+      .def(nb::init<>())
+      .def_rw("endpoints", &ClientOptions::endpoints)
+      .def_rw("secret", &ClientOptions::secret)
+      .def_rw("worker", &ClientOptions::worker)
+      .def_rw("epoch", &ClientOptions::epoch)
+      .def_rw("transport", &ClientOptions::transport)
+      .def_rw("tls", &ClientOptions::tls)
+      .def_rw("max_payload", &ClientOptions::max_payload);
+  nb::class_<RemoteTable>(module, "RemoteTable")
+      .def_ro("spec", &RemoteTable::spec)
+      .def_ro("block_server", &RemoteTable::block_server);
+  nb::class_<Pending>(module, "Pending")
+      .def("wait", [](Pending& self, int64_t time) { check(self.wait(Deadline::after(ms(time)))); }, Release(),
+           nb::arg("time_ms"))
+      .def("done", &Pending::done);
+}
+
+void bind_rows(nb::class_<Client>& client) {
+  client
+      .def(
+          "pull",
+          [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t out, bool create,
+             int64_t time) {
+            check(self.pull(table, array_at<const Key>(keys, count), array_at<float>(out, count * table.spec.dim),
+                            create, ms(time)));
+          },
+          Release())
+      .def(
+          "push",
+          [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
+             float lr, float scale, uint64_t step, int64_t time) {
+            check(self.push(table, array_at<const Key>(keys, count),
+                            array_at<const float>(values, count * table.spec.dim),
+                            push_options(kind, lr, scale, step), ms(time)));
+          },
+          Release())
+      .def("pull_async",
+           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t out, bool create,
+              int64_t time, nb::object keep) {
+             return self.pull_async(table, array_at<const Key>(keys, count),
+                                    array_at<float>(out, count * table.spec.dim), create, ms(time),
+                                    keep_alive(std::move(keep)));
+           })
+      .def("push_async",
+           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
+              float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
+             return self.push_async(table, array_at<const Key>(keys, count),
+                                    array_at<const float>(values, count * table.spec.dim),
+                                    push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
+           });
+}
+
+void bind_dense(nb::class_<Client>& client) {
+  client
+      .def(
+          "pull_dense",
+          [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time) {
+            check(self.pull_dense(table, array_at<float>(out, count), ms(time)));
+          },
+          Release())
+      .def(
+          "push_dense",
+          [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind, float lr,
+             float scale, uint64_t step, int64_t time) {
+            check(self.push_dense(table, array_at<const float>(values, count), push_options(kind, lr, scale, step),
+                                  ms(time)));
+          },
+          Release())
+      .def("pull_dense_async",
+           [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time, nb::object keep) {
+             return self.pull_dense_async(table, array_at<float>(out, count), ms(time), keep_alive(std::move(keep)));
+           })
+      .def("push_dense_async",
+           [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind, float lr,
+              float scale, uint64_t step, int64_t time, nb::object keep) {
+             return self.push_dense_async(table, array_at<const float>(values, count),
+                                          push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
+           });
+}
+
+void bind_pages(nb::class_<Client>& client) {
+  client
+      .def("export_rows",
+           [](Client& self, const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
+              int64_t time) {
+             std::vector<std::byte> buffer;
+             Result<Rows> rows = [&] {
+               nb::gil_scoped_release release;
+               return self.export_rows(table, shard, cursor, max_rows, buffer, ms(time));
+             }();
+             return to_dict(take(std::move(rows)));
+           })
+      .def(
+          "import_rows",
+          [](Client& self, const RemoteTable& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
+             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state, int64_t time) {
+            Rows rows;
+            rows.dim = dim;
+            rows.state_floats = state_floats;
+            rows.keys = array_at<const Key>(keys, count);
+            rows.updates = array_at<const uint64_t>(updates, count);
+            rows.last_seen = array_at<const uint64_t>(last_seen, count);
+            rows.weights = array_at<const float>(weights, count * dim);
+            rows.state = array_at<const float>(state, count * state_floats);
+            check(self.import_rows(table, rows, ms(time)));
+          },
+          Release());
+}
+
+}  // namespace
+
+void bind_client(nb::module_& module) {
+  bind_options(module);
+  nb::class_<Client> client(module, "Client");
+  client
+      .def_static(
+          "connect", [](ClientOptions options, int64_t time) { return take(Client::connect(std::move(options), ms(time))); },
+          Release(), nb::arg("options"), nb::arg("time_ms"))
+      .def(
+          "create_sparse",
+          [](Client& self, const TableSpec& spec, int64_t time) { return take(self.create_sparse(spec, ms(time))); },
+          Release())
+      .def(
+          "create_dense",
+          [](Client& self, const TableSpec& spec, bool slice, uint64_t min_block, SplitMethod method, int64_t time) {
+            return take(self.create_dense(spec, Slicing{slice, min_block, method}, ms(time)));
+          },
+          Release())
+      .def(
+          "describe",
+          [](Client& self, const std::string& name, int64_t time) {
+            TableSummary summary = [&] {
+              nb::gil_scoped_release release;
+              return take(self.describe(name, ms(time)));
+            }();
+            return nb::make_tuple(summary.table, summary.rows, summary.bytes);
+          })
+      .def(
+          "barrier",
+          [](Client& self, const std::string& name, uint64_t round, uint32_t rank, uint32_t world, int64_t time) {
+            check(self.barrier(name, round, rank, world, ms(time)));
+          },
+          Release())
+      .def("statistics",
+           [](Client& self, int64_t time) {
+             auto all = [&] {
+               nb::gil_scoped_release release;
+               return take(self.statistics(ms(time)));
+             }();
+             nb::list servers;
+             for (const ServerStatistics& server : all) {
+               nb::list values;
+               for (const Statistic& value : server.values) {
+                 values.append(nb::make_tuple(value.table, value.name, value.value));
+               }
+               servers.append(nb::make_tuple(server.endpoint, values));
+             }
+             return servers;
+           })
+      .def(
+          "shutdown", [](Client& self, int server, int64_t time) { check(self.shutdown(server, ms(time))); }, Release())
+      .def("close", &Client::close, Release())
+      .def_prop_ro("worker", &Client::worker)
+      .def_prop_ro("epoch", &Client::epoch)
+      .def_prop_ro("servers", &Client::servers);
+  bind_rows(client);
+  bind_dense(client);
+  bind_pages(client);
+}
+
+}  // namespace flota

@@ -1,0 +1,67 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/arrays.h"
+#include "bindings/errors.h"
+#include "table/dense_table.h"
+#include "table/sparse_table.h"
+
+namespace nb = nanobind;
+using Release = nb::call_guard<nb::gil_scoped_release>;
+
+namespace flota {
+
+void bind_tables(nb::module_& module) {
+  nb::class_<SparseTable>(module, "SparseTable")
+      .def("__init__",
+           [](SparseTable* self, const TableSpec& spec) {
+             check(validate(spec));
+             if (spec.kind != TableKind::kSparse) throw Failure{invalid("a sparse table needs a sparse spec")};
+             new (self) SparseTable(spec);
+           })
+      .def(
+          "pull",
+          [](SparseTable& self, uintptr_t keys, size_t count, uintptr_t out, bool create) {
+            self.pull(array_at<const Key>(keys, count), array_at<float>(out, count * self.dim()),
+                      create ? Missing::kCreate : Missing::kInitial);
+          },
+          Release(), nb::arg("keys"), nb::arg("count"), nb::arg("out"), nb::arg("create"))
+      .def(
+          "push",
+          [](SparseTable& self, uintptr_t keys, size_t count, uintptr_t values, PushKind kind, float lr, float scale,
+             uint64_t step) {
+            self.push(kind, Step{lr, scale, step}, array_at<const Key>(keys, count),
+                      reinterpret_cast<const float*>(values));
+          },
+          Release(), nb::arg("keys"), nb::arg("count"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"),
+          nb::arg("scale"), nb::arg("step"))
+      .def_prop_ro("rows", &SparseTable::rows)
+      .def_prop_ro("bytes", &SparseTable::bytes)
+      .def_prop_ro("dim", &SparseTable::dim);
+
+  nb::class_<DenseTable>(module, "DenseTable")
+      .def("__init__",
+           [](DenseTable* self, const TableSpec& spec) {
+             check(validate(spec));
+             if (spec.kind != TableKind::kDense) throw Failure{invalid("a dense table needs a dense spec")};
+             new (self) DenseTable(spec);
+           })
+      .def(
+          "pull",
+          [](const DenseTable& self, size_t block, uintptr_t out) {
+            if (block >= self.block_count()) throw Failure{invalid("there is no such block")};
+            self.pull(block, array_at<float>(out, self.block(block).length));
+          },
+          Release(), nb::arg("block"), nb::arg("out"))
+      .def(
+          "push",
+          [](DenseTable& self, size_t block, uintptr_t values, PushKind kind, float lr, float scale, uint64_t step) {
+            if (block >= self.block_count()) throw Failure{invalid("there is no such block")};
+            self.push(kind, Step{lr, scale, step}, block, array_at<const float>(values, self.block(block).length));
+          },
+          Release(), nb::arg("block"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"), nb::arg("scale"),
+          nb::arg("step"))
+      .def_prop_ro("bytes", &DenseTable::bytes);
+}
+
+}  // namespace flota

@@ -1,0 +1,274 @@
+#include "client/client.h"
+
+#include <algorithm>
+
+#include "client/with_lane.h"
+#include "common/hash.h"
+#include "wire/handshake.h"
+
+namespace flota {
+namespace {
+
+// A call whose request and reply are small messages.
+template <class Receive>
+Call small_call(MessageKind kind, const Writer& payload, Receive receive) {
+  Call call;
+  call.kind = kind;
+  call.payload_bytes = payload.bytes().size();
+  call.send = [bytes = std::vector<std::byte>(payload.bytes().begin(), payload.bytes().end())](
+                  FrameWriter& frame, Deadline deadline) { return frame.write(bytes, deadline); };
+  call.receive = [receive](FrameReader& frame, Deadline deadline) -> Result<void> {
+    std::vector<std::byte> buffer;
+    FLOTA_ASSIGN(auto reply, frame.rest(buffer, deadline));
+    return receive(reply);
+  };
+  return call;
+}
+
+Result<void> expect_nothing(std::span<const std::byte> reply) {
+  if (reply.empty()) return {};
+  return Error{ErrorCode::kMalformed, "an answer with a payload where none belongs"};
+}
+
+}  // namespace
+
+Client::Client(ClientOptions options)
+    : options_(std::move(options)), map_(ShardMap::even(static_cast<uint32_t>(options_.endpoints.size()))) {}
+
+Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time) {
+  FLOTA_TRY(check_secret(options.secret));
+  if (options.endpoints.empty() || options.endpoints.size() > kShards) {
+    return invalid("a client needs between 1 and 1,024 server endpoints");
+  }
+  if (options.worker == 0) options.worker = random_number() | 1;
+  std::shared_ptr<TlsContext> tls;
+  if (options.tls.enabled()) {
+    FLOTA_ASSIGN(tls, TlsContext::client(options.tls));
+  }
+  std::unique_ptr<Client> client(new Client(std::move(options)));
+  const ClientOptions& chosen = client->options_;
+  for (size_t i = 0; i < chosen.endpoints.size(); ++i) {
+    FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(chosen.endpoints[i]));
+    client->links_.push_back({endpoint, static_cast<uint32_t>(i), static_cast<uint32_t>(chosen.endpoints.size()),
+                              chosen.secret, chosen.transport, tls, chosen.max_payload});
+  }
+  FLOTA_TRY(client->statistics(time));
+  return client;
+}
+
+Client::~Client() { close(); }
+
+Result<std::unique_ptr<Lane>> Client::borrow() {
+  std::lock_guard lock(mutex_);
+  if (closed_) return Error{ErrorCode::kCancelled, "the client is closed"};
+  if (idle_lanes_.empty()) return std::make_unique<Lane>(links_, map_);
+  auto lane = std::move(idle_lanes_.back());
+  idle_lanes_.pop_back();
+  return lane;
+}
+
+void Client::give_back(std::unique_ptr<Lane> lane) {
+  std::lock_guard lock(mutex_);
+  if (!closed_) idle_lanes_.push_back(std::move(lane));
+}
+
+void Client::close() {
+  pulls_.stop();
+  pushes_.stop();
+  std::vector<std::unique_ptr<Lane>> lanes;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    lanes.swap(idle_lanes_);
+  }
+}
+
+PushHead Client::push_head(const RemoteTable& table, const PushOptions& options) {
+  PushHead head;
+  head.table = table.id;
+  head.worker = options_.worker;
+  head.epoch = options_.epoch;
+  head.step = options.step;
+  head.kind = options.kind;
+  head.lr = options.lr;
+  head.scale = options.scale;
+  std::lock_guard lock(mutex_);
+  head.sequence = next_sequence_++;
+  open_pushes_.insert(head.sequence);
+  head.oldest = *open_pushes_.begin();
+  return head;
+}
+
+void Client::end_push(uint64_t sequence) {
+  std::lock_guard lock(mutex_);
+  open_pushes_.erase(sequence);
+}
+
+Result<void> Client::create(const std::vector<TableSpec>& specs, Time time) {
+  return with_lane("create table '" + specs[0].name + "'", time, [&](Lane& lane, Deadline deadline) {
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < servers(); ++server) {
+      Writer payload;
+      CreateTable{specs[server]}.encode(payload);
+      requests.push_back({server, small_call(MessageKind::kCreateTable, payload, [](auto reply) -> Result<void> {
+                            FLOTA_TRY(CreateTableReply::decode(reply));
+                            return {};
+                          })});
+    }
+    return lane.exchange(requests, deadline);
+  });
+}
+
+Result<RemoteTable> Client::create_sparse(TableSpec spec, Time time) {
+  spec.kind = TableKind::kSparse;
+  FLOTA_TRY(validate(spec));
+  FLOTA_TRY(create(std::vector<TableSpec>(servers(), spec), time));
+  return RemoteTable{hash_name(spec.name), spec, {}};
+}
+
+Result<RemoteTable> Client::create_dense(TableSpec spec, const Slicing& slicing, Time time) {
+  spec.kind = TableKind::kDense;
+  Slicing chosen = slicing;
+  // Lamb compares a parameter's norm with its update's: it must see the parameter whole.
+  if (spec.rule.kind == RuleKind::kLamb) chosen.slice = false;
+  if (spec.size == 0 || spec.size > kMaxDenseElements) {
+    return invalid("table '" + spec.name + "': a dense parameter has between 1 and 2^40 elements");
+  }
+  auto placed = place_blocks(spec.name, spec.size, chosen, servers());
+  std::vector<TableSpec> specs(servers(), spec);
+  RemoteTable table{hash_name(spec.name), spec, {}};
+  for (const PlacedBlock& block : placed) {
+    specs[block.server].blocks.push_back(block.block);
+    table.spec.blocks.push_back(block.block);
+    table.block_server.push_back(block.server);
+  }
+  FLOTA_TRY(validate(table.spec));
+  FLOTA_TRY(create(specs, time));
+  return table;
+}
+
+Result<TableSummary> Client::describe(const std::string& name, Time time) {
+  TableSummary summary;
+  std::vector<DescribeTableReply> replies(servers());
+  FLOTA_TRY(with_lane("describe table '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    DescribeTable{name}.encode(payload);
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < servers(); ++server) {
+      requests.push_back(
+          {server, small_call(MessageKind::kDescribeTable, payload, [&replies, server](auto bytes) -> Result<void> {
+             FLOTA_ASSIGN(replies[server], DescribeTableReply::decode(bytes));
+             return {};
+           })});
+    }
+    return lane.exchange(requests, deadline);
+  }));
+  summary.table = {hash_name(name), replies[0].spec, {}};
+  summary.table.spec.blocks.clear();
+  std::vector<PlacedBlock> placed;
+  for (uint32_t server = 0; server < servers(); ++server) {
+    summary.rows += replies[server].rows;
+    summary.bytes += replies[server].bytes;
+    for (const BlockSpec& block : replies[server].spec.blocks) placed.push_back({block, server});
+  }
+  std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.block.id < b.block.id; });
+  for (const PlacedBlock& block : placed) {
+    summary.table.spec.blocks.push_back(block.block);
+    summary.table.block_server.push_back(block.server);
+  }
+  return summary;
+}
+
+Result<void> Client::barrier(const std::string& name, uint64_t round, uint32_t rank, uint32_t world, Time time) {
+  return with_lane("barrier '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    // The server gives up a little earlier, so that its answer, which names the missing, arrives in time.
+    auto wait = std::max<int64_t>(time.count() - std::min<int64_t>(time.count() / 10, 1000), 1);
+    Barrier{name, round, rank, world, static_cast<uint64_t>(wait)}.encode(payload);
+    return lane.exchange({{0, small_call(MessageKind::kBarrier, payload, expect_nothing)}}, deadline);
+  });
+}
+
+Result<std::vector<ServerStatistics>> Client::statistics(Time time) {
+  std::vector<ServerStatistics> all(servers());
+  FLOTA_TRY(with_lane("ask for statistics", time, [&](Lane& lane, Deadline deadline) {
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < servers(); ++server) {
+      requests.push_back({server, small_call(MessageKind::kStatistics, Writer(), [&all, server](auto bytes) -> Result<void> {
+                            FLOTA_ASSIGN(StatisticsReply reply, StatisticsReply::decode(bytes));
+                            all[server].values = std::move(reply.values);
+                            return {};
+                          })});
+      all[server].endpoint = links_[server].endpoint.to_string();
+    }
+    return lane.exchange(requests, deadline);
+  }));
+  return all;
+}
+
+Result<Rows> Client::export_rows(const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
+                                 std::vector<std::byte>& buffer, Time time) {
+  uint32_t server = 0;
+  if (table.spec.kind == TableKind::kSparse) {
+    if (shard >= kShards) return invalid("there are 1,024 shards, from 0 on");
+    server = map_.server_of[shard];
+  } else {
+    if (shard >= table.block_server.size()) return invalid("table '" + table.spec.name + "' has fewer blocks");
+    server = table.block_server[shard];
+  }
+  FLOTA_TRY(with_lane("export table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    Export{table.id, cursor, shard, max_rows}.encode(payload);
+    Call call = small_call(MessageKind::kExport, payload, [&buffer](auto bytes) -> Result<void> {
+      buffer.assign(bytes.begin(), bytes.end());
+      return {};
+    });
+    return lane.exchange({{server, call}}, deadline);
+  }));
+  return Rows::decode(buffer);
+}
+
+Result<void> Client::import_rows(const RemoteTable& table, const Rows& rows, Time time) {
+  return with_lane("import into table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < servers(); ++server) {
+      // The rows of this server, picked out column by column.
+      std::vector<Key> keys;
+      std::vector<uint64_t> updates, last_seen;
+      std::vector<float> weights, state;
+      for (size_t i = 0; i < rows.keys.size(); ++i) {
+        Key key = rows.keys[i];
+        bool dense = table.spec.kind == TableKind::kDense;
+        if (dense && key >= table.block_server.size()) return invalid("there is no block " + std::to_string(key));
+        uint32_t holder = dense ? table.block_server[key] : map_.server_of[shard_of(key)];
+        if (holder != server) continue;
+        keys.push_back(key);
+        updates.push_back(rows.updates[i]);
+        last_seen.push_back(rows.last_seen[i]);
+        auto weights_of = rows.weights.subspan(i * rows.dim, rows.dim);
+        auto state_of = rows.state.subspan(i * rows.state_floats, rows.state_floats);
+        weights.insert(weights.end(), weights_of.begin(), weights_of.end());
+        state.insert(state.end(), state_of.begin(), state_of.end());
+      }
+      if (keys.empty()) continue;
+      Writer payload;
+      Rows{table.id, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state}.encode(payload);
+      requests.push_back({server, small_call(MessageKind::kImport, payload, expect_nothing)});
+    }
+    return lane.exchange(requests, deadline);
+  });
+}
+
+Result<void> Client::shutdown(int server, Time time) {
+  if (server >= static_cast<int>(servers())) return invalid("there is no server " + std::to_string(server));
+  return with_lane("shut down", time, [&](Lane& lane, Deadline deadline) {
+    std::vector<Lane::Request> requests;
+    for (uint32_t i = 0; i < servers(); ++i) {
+      if (server >= 0 && i != static_cast<uint32_t>(server)) continue;
+      requests.push_back({i, small_call(MessageKind::kShutdown, Writer(), expect_nothing)});
+    }
+    return lane.exchange(requests, deadline);
+  });
+}
+
+}  // namespace flota

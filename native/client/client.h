@@ -1,0 +1,145 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/background.h"
+#include "client/blocks.h"
+#include "client/lane.h"
+#include "common/push.h"
+#include "common/spec.h"
+#include "wire/messages.h"
+
+namespace flota {
+
+struct ClientOptions {
+  std::vector<std::string> endpoints;  // server i is the i-th
+  std::string secret;
+  uint64_t worker = 0;  // 0: a random one
+  uint32_t epoch = 0;   // the worker's incarnation: higher after each restart
+  Transport transport = Transport::kAuto;
+  TlsOptions tls;
+  uint64_t max_payload = kDefaultMaxPayload;
+};
+
+// A table as a client knows it.
+struct RemoteTable {
+  uint64_t id = 0;
+  TableSpec spec;                    // dense: blocks of all servers
+  std::vector<uint32_t> block_server;  // dense: who holds spec.blocks[i]
+};
+
+struct PushOptions {
+  PushKind kind = PushKind::kGradient;
+  float lr = 0;
+  float scale = 1;
+  uint64_t step = 0;
+};
+
+struct TableSummary {
+  RemoteTable table;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+};
+
+struct ServerStatistics {
+  std::string endpoint;
+  std::vector<Statistic> values;
+};
+
+// All servers of a job as one. Duplicate keys are removed, keys are split by server, all servers are talked to at the
+// same time, and what breaks is mended until the deadline; every error names the server, what was asked, and the
+// deadline. Pushes are applied exactly once. Thread safety: any thread.
+class Client {
+ public:
+  // Checks the options and connects to every server, so that a wrong secret or address shows at once.
+  static Result<std::unique_ptr<Client>> connect(ClientOptions options, std::chrono::milliseconds time);
+  ~Client();
+
+  using Time = std::chrono::milliseconds;
+
+  Result<RemoteTable> create_sparse(TableSpec spec, Time time);
+  Result<RemoteTable> create_dense(TableSpec spec, const Slicing& slicing, Time time);
+  Result<TableSummary> describe(const std::string& name, Time time);
+
+  // Rows of the keys, in their order. Requires: out.size() == keys.size() * dim.
+  Result<void> pull(const RemoteTable& table, std::span<const Key> keys, std::span<float> out, bool create, Time time);
+  // Values of equal keys are summed (kAssign: the last one counts) and applied once.
+  Result<void> push(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
+                    const PushOptions& options, Time time);
+  Result<void> pull_dense(const RemoteTable& table, std::span<float> out, Time time);
+  Result<void> push_dense(const RemoteTable& table, std::span<const float> values, const PushOptions& options,
+                          Time time);
+
+  // The same in the background. Pulls run in the order they were started, pushes likewise, also relative to pushes that
+  // wait; `keep` lives as long as the call and owns the memory that the spans point to.
+  using Keep = std::shared_ptr<void>;
+  std::shared_ptr<Pending> pull_async(const RemoteTable& table, std::span<const Key> keys, std::span<float> out,
+                                      bool create, Time time, Keep keep);
+  std::shared_ptr<Pending> push_async(const RemoteTable& table, std::span<const Key> keys,
+                                      std::span<const float> values, const PushOptions& options, Time time, Keep keep);
+  std::shared_ptr<Pending> pull_dense_async(const RemoteTable& table, std::span<float> out, Time time, Keep keep);
+  std::shared_ptr<Pending> push_dense_async(const RemoteTable& table, std::span<const float> values,
+                                            const PushOptions& options, Time time, Keep keep);
+
+  // Waits at server 0 until all ranks came.
+  Result<void> barrier(const std::string& name, uint64_t round, uint32_t rank, uint32_t world, Time time);
+  Result<std::vector<ServerStatistics>> statistics(Time time);
+
+  // A page of whole rows. Sparse: of a shard; dense: of a block. The Rows' spans point into `buffer`.
+  Result<Rows> export_rows(const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
+                           std::vector<std::byte>& buffer, Time time);
+  // Makes or overwrites whole rows, each on the server that holds it.
+  Result<void> import_rows(const RemoteTable& table, const Rows& rows, Time time);
+
+  // Asks one server to stop, or all (server = -1).
+  Result<void> shutdown(int server, Time time);
+
+  // Waits for background calls, then closes the connections. Later calls fail with kCancelled.
+  void close();
+
+  uint64_t worker() const { return options_.worker; }
+  uint32_t epoch() const { return options_.epoch; }
+  uint32_t servers() const { return static_cast<uint32_t>(links_.size()); }
+
+ private:
+  explicit Client(ClientOptions options);
+
+  Result<std::unique_ptr<Lane>> borrow();
+  void give_back(std::unique_ptr<Lane> lane);
+  template <class Body>
+  Result<void> with_lane(const std::string& what, Time time, Body body);
+  // Pushes keep the order in which they were made: one with nothing before it runs here and now.
+  template <class Body>
+  Result<void> ordered_push(Body body);
+
+  Result<void> create(const std::vector<TableSpec>& specs, Time time);
+  Result<void> send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows, bool rows_are_ordered,
+                         const PushOptions& options, Deadline deadline);
+  Result<void> push_now(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
+                        const PushOptions& options, Time time);
+  Result<void> push_dense_now(const RemoteTable& table, std::span<const float> values, const PushOptions& options,
+                              Time time);
+  // A push's head with a sequence number of its own, which is open until end_push().
+  PushHead push_head(const RemoteTable& table, const PushOptions& options);
+  void end_push(uint64_t sequence);
+
+  ClientOptions options_;
+  ShardMap map_;
+  std::vector<LinkOptions> links_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_lanes_;
+  bool closed_ = false;
+  uint64_t next_sequence_ = 1;
+  std::set<uint64_t> open_pushes_;
+  Background pulls_;
+  Background pushes_;
+};
+
+}  // namespace flota

@@ -1,0 +1,228 @@
+// Pull and push of sparse rows.
+#include <algorithm>
+
+#include "client/with_lane.h"
+#include "common/finite.h"
+#include "common/row_copy.h"
+
+namespace flota {
+namespace {
+
+constexpr uint64_t kMaxFrame = 64ull << 20;
+
+std::span<const std::byte> bytes_of(auto values) { return std::as_bytes(values); }
+
+// Takes `count` rows of an answer to their places. `place(j)` says where row j goes.
+template <class Place>
+Result<void> take_rows(FrameReader& frame, size_t count, size_t dim, Deadline deadline, Place place) {
+  const size_t row_bytes = dim * sizeof(float);
+  FLOTA_ASSIGN(auto head_bytes, frame.peek(std::min<uint64_t>(RowsHead::kBytes, frame.left()), deadline));
+  FLOTA_ASSIGN(RowsHead head, RowsHead::decode(head_bytes));
+  if (head.count != count || head.dim != dim || frame.left() != RowsHead::kBytes + padded(count * row_bytes)) {
+    return Error{ErrorCode::kMalformed, "an answer with other rows than were asked for"};
+  }
+  frame.consume(head_bytes);
+  const size_t step = Stream::kChunk / row_bytes;
+  for (size_t j = 0; j < count;) {
+    if (step == 0) {
+      FLOTA_TRY(frame.read(std::as_writable_bytes(std::span(place(j), dim)), deadline));
+      ++j;
+      continue;
+    }
+    const size_t rows = std::min(step, count - j);
+    FLOTA_ASSIGN(auto bytes, frame.peek(rows * row_bytes, deadline));
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    for (size_t k = 0; k < rows; ++k) copy_floats(place(j + k), values + k * dim, dim);
+    frame.consume(bytes);
+    j += rows;
+  }
+  FLOTA_ASSIGN(auto padding, frame.peek(frame.left(), deadline));
+  frame.consume(padding);
+  return {};
+}
+
+// Cuts each server's stretch of keys into frames and exchanges one round after another.
+template <class MakeCall>
+Result<void> exchange_rounds(Lane& lane, uint32_t servers, size_t rows_a_frame, Deadline deadline, MakeCall make_call) {
+  const Router& router = lane.router();
+  std::vector<Lane::Request> requests;
+  for (size_t round = 0;; ++round) {
+    requests.clear();
+    for (uint32_t server = 0; server < servers; ++server) {
+      size_t begin = router.begin(server) + round * rows_a_frame;
+      size_t end = std::min(router.end(server), begin + rows_a_frame);
+      if (begin < end) requests.push_back({server, make_call(begin, end)});
+    }
+    if (requests.empty()) return {};
+    FLOTA_TRY(lane.exchange(requests, deadline));
+  }
+}
+
+size_t rows_a_frame(uint64_t max_payload, size_t dim) {
+  uint64_t limit = std::min(kMaxFrame, max_payload) - 1024;
+  return std::max<size_t>(1, limit / (sizeof(Key) + dim * sizeof(float)));
+}
+
+Result<void> check_shape(const RemoteTable& table, size_t keys, size_t values) {
+  if (table.spec.kind != TableKind::kSparse) return invalid("table '" + table.spec.name + "' is dense: it has no keys");
+  if (values == keys * table.spec.dim) return {};
+  return invalid("table '" + table.spec.name + "': " + std::to_string(keys) + " keys of dimension " +
+                 std::to_string(table.spec.dim) + " need " + std::to_string(keys * table.spec.dim) + " values, not " +
+                 std::to_string(values));
+}
+
+// One row for each distinct key, in the router's order: the sum of the caller's rows, in the caller's order.
+void combine(const Router& router, std::span<const float> values, size_t dim, PushKind kind, std::vector<float>& sums) {
+  sums.resize(router.distinct().size() * dim);
+  auto place = router.place();
+  auto first = router.first();
+  for (size_t i = 0; i < place.size(); ++i) {
+    const float* from = values.data() + i * dim;
+    float* to = sums.data() + size_t{place[i]} * dim;
+    if (first[place[i]] == i || kind == PushKind::kAssign) {
+      copy_floats(to, from, dim);
+    } else {
+      for (size_t j = 0; j < dim; ++j) to[j] += from[j];
+    }
+  }
+}
+
+}  // namespace
+
+Result<void> Client::pull(const RemoteTable& table, std::span<const Key> keys, std::span<float> out, bool create,
+                          Time time) {
+  FLOTA_TRY(check_shape(table, keys.size(), out.size()));
+  if (keys.empty()) return {};
+  return with_lane("pull from table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+    Router& router = lane.router();
+    router.route(keys);
+    const size_t dim = table.spec.dim;
+    auto first = router.first();
+    auto make_call = [&](size_t begin, size_t end) {
+      Call call;
+      call.kind = MessageKind::kPull;
+      call.payload_bytes = PullHead::kBytes + (end - begin) * sizeof(Key);
+      call.send = [&, begin, end](FrameWriter& frame, Deadline until) -> Result<void> {
+        Writer head;
+        PullHead{table.id, static_cast<uint32_t>(end - begin), table.spec.dim, create}.encode(head);
+        FLOTA_TRY(frame.write(head.bytes(), until));
+        return frame.write(bytes_of(router.distinct().subspan(begin, end - begin)), until);
+      };
+      call.receive = [&, begin, end](FrameReader& frame, Deadline until) {
+        return take_rows(frame, end - begin, dim, until,
+                         [&](size_t j) { return out.data() + size_t{first[begin + j]} * dim; });
+      };
+      return call;
+    };
+    FLOTA_TRY(exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call));
+    if (!router.has_duplicates()) return {};
+    auto place = router.place();
+    for (size_t i = 0; i < place.size(); ++i) {
+      size_t source = first[place[i]];
+      if (source != i) copy_floats(out.data() + i * dim, out.data() + source * dim, dim);
+    }
+    return {};
+  });
+}
+
+Result<void> Client::send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows,
+                               bool rows_are_ordered, const PushOptions& options, Deadline deadline) {
+  const Router& router = lane.router();
+  const size_t dim = table.spec.dim;
+  std::vector<uint64_t> opened;
+  auto make_call = [&](size_t begin, size_t end) {
+    // Made once: a frame that is sent again keeps its number.
+    PushHead head = push_head(table, options);
+    head.count = static_cast<uint32_t>(end - begin);
+    head.dim = table.spec.dim;
+    opened.push_back(head.sequence);
+    const size_t values_bytes = (end - begin) * dim * sizeof(float);
+    Call call;
+    call.kind = MessageKind::kPush;
+    call.payload_bytes = PushHead::kBytes + (end - begin) * sizeof(Key) + padded(values_bytes);
+    call.send = [&, begin, end, head, values_bytes](FrameWriter& frame, Deadline until) -> Result<void> {
+      Writer head_bytes;
+      head.encode(head_bytes);
+      FLOTA_TRY(frame.write(head_bytes.bytes(), until));
+      FLOTA_TRY(frame.write(bytes_of(router.distinct().subspan(begin, end - begin)), until));
+      const size_t step = Stream::kChunk / (dim * sizeof(float));
+      if (rows_are_ordered) {
+        FLOTA_TRY(frame.write(bytes_of(rows.subspan(begin * dim, (end - begin) * dim)), until));
+      } else if (step == 0) {
+        for (size_t p = begin; p < end; ++p) {
+          FLOTA_TRY(frame.write(bytes_of(rows.subspan(router.first()[p] * dim, dim)), until));
+        }
+      } else {
+        for (size_t p = begin; p < end; p += step) {
+          const size_t count = std::min(step, end - p);
+          FLOTA_ASSIGN(auto room, frame.reserve(count * dim * sizeof(float), until));
+          auto* to = reinterpret_cast<float*>(room.data());
+          for (size_t k = 0; k < count; ++k) {
+            copy_floats(to + k * dim, rows.data() + size_t{router.first()[p + k]} * dim, dim);
+          }
+          frame.commit(room);
+        }
+      }
+      const std::byte zeros[8] = {};
+      return frame.write(std::span(zeros).first(padded(values_bytes) - values_bytes), until);
+    };
+    call.receive = take_push_reply;
+    return call;
+  };
+  auto status = exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call);
+  for (uint64_t sequence : opened) end_push(sequence);
+  return status;
+}
+
+Result<void> Client::push(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
+                          const PushOptions& options, Time time) {
+  return ordered_push([&, this] { return push_now(table, keys, values, options, time); });
+}
+
+Result<void> Client::push_now(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
+                              const PushOptions& options, Time time) {
+  FLOTA_TRY(check_shape(table, keys.size(), values.size()));
+  if (keys.empty()) return {};
+  return with_lane("push to table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+    Router& router = lane.router();
+    router.route(keys);
+    const size_t dim = table.spec.dim;
+    thread_local std::vector<float> sums;
+    const bool combined = router.has_duplicates();
+    std::span<const float> rows = values;
+    if (combined) {
+      combine(router, values, dim, options.kind, sums);
+      rows = sums;
+    }
+    // Looked for here, before anything is sent: a push goes to several servers and must reach all or none.
+    if (!table.spec.allow_nonfinite) {
+      size_t bad = first_nonfinite(rows.data(), rows.size());
+      if (bad < rows.size()) {
+        Key key = combined ? router.distinct()[bad / dim] : keys[bad / dim];
+        return Error{ErrorCode::kNonFinite, "the values for key " + std::to_string(static_cast<int64_t>(key)) +
+                                                " hold a NaN or an infinity; nothing was sent (a table made with "
+                                                "allow_nonfinite=True takes them)"};
+      }
+    }
+    return send_push(lane, table, rows, combined, options, deadline);
+  });
+}
+
+std::shared_ptr<Pending> Client::pull_async(const RemoteTable& table, std::span<const Key> keys, std::span<float> out,
+                                            bool create, Time time, Keep keep) {
+  return pulls_.run([=, this] {
+    static_cast<void>(keep);
+    return pull(table, keys, out, create, time);
+  });
+}
+
+std::shared_ptr<Pending> Client::push_async(const RemoteTable& table, std::span<const Key> keys,
+                                            std::span<const float> values, const PushOptions& options, Time time,
+                                            Keep keep) {
+  return pushes_.run([=, this] {
+    static_cast<void>(keep);
+    return push_now(table, keys, values, options, time);
+  });
+}
+
+}  // namespace flota

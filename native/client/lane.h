@@ -1,0 +1,43 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "client/link.h"
+#include "client/router.h"
+
+namespace flota {
+
+// A way to all servers at once: one link each, and the router's memory. A lane carries one call at a time; a client
+// has as many as it has calls at once. Thread safety: one thread at a time.
+class Lane {
+ public:
+  Lane(const std::vector<LinkOptions>& servers, const ShardMap& map) : router_(map) {
+    for (const LinkOptions& options : servers) links_.emplace_back(options);
+  }
+
+  struct Request {
+    uint32_t server = 0;
+    Call call;
+  };
+
+  // Sends all requests, then takes the answers, so that servers work at the same time. Every answer is taken even
+  // when one is an error; the first error is returned. At most one request a server.
+  Result<void> exchange(const std::vector<Request>& requests, Deadline deadline) {
+    for (const Request& request : requests) links_[request.server].send(request.call, deadline);
+    Result<void> first;
+    for (const Request& request : requests) {
+      Result<void> status = links_[request.server].receive(request.call, deadline);
+      if (!status && first) first = std::move(status);
+    }
+    return first;
+  }
+
+  Router& router() { return router_; }
+
+ private:
+  std::vector<Link> links_;
+  Router router_;
+};
+
+}  // namespace flota

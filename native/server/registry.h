@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "common/spec.h"
+#include "table/dense_table.h"
+#include "table/sparse_table.h"
+
+namespace flota {
+
+// A table on this server, with what was done to it. One of sparse and dense is there.
+struct HostedTable {
+  explicit HostedTable(const TableSpec& table_spec);
+
+  TableSpec spec;
+  std::unique_ptr<SparseTable> sparse;
+  std::unique_ptr<DenseTable> dense;
+  std::atomic<uint64_t> pulls{0};
+  std::atomic<uint64_t> pushes{0};
+  std::atomic<uint64_t> rows_pulled{0};
+  std::atomic<uint64_t> rows_pushed{0};
+
+  uint64_t rows() const { return sparse ? sparse->rows() : dense->elements(); }
+  size_t bytes() const { return sparse ? sparse->bytes() : dense->bytes(); }
+};
+
+// The server's tables. A table's id follows from its name, so it is the same on every server and after a restart.
+// Thread safety: any thread.
+class Registry {
+ public:
+  static uint64_t id_of(const std::string& name);
+
+  // Makes the table, or finds it when it is there with the same settings (`created` says which).
+  Result<std::shared_ptr<HostedTable>> create(const TableSpec& spec, bool* created);
+  Result<std::shared_ptr<HostedTable>> find(uint64_t id) const;
+  Result<std::shared_ptr<HostedTable>> find(const std::string& name) const;
+  std::vector<std::shared_ptr<HostedTable>> all() const;
+
+ private:
+  static constexpr size_t kMaxTables = 65536;
+
+  mutable std::shared_mutex mutex_;
+  boost::unordered_flat_map<uint64_t, std::shared_ptr<HostedTable>> tables_;
+};
+
+}  // namespace flota

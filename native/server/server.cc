@@ -1,0 +1,203 @@
+#include "server/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "wire/shared_memory.h"
+
+namespace flota {
+
+// One connection and its thread.
+struct Server::Session {
+  bool local = false;
+  std::unique_ptr<SocketStream> socket;  // until the handshake takes it over
+  Fd handle;                             // a second handle of the same socket: ends the connection from any thread,
+                                         // whatever stream has been built on it meanwhile
+  std::atomic<bool> finished{false};
+  std::thread thread;
+
+  void close() { shutdown(handle.get(), SHUT_RDWR); }
+};
+
+Server::Server(ServerOptions options)
+    : options_(std::move(options)), incarnation_(random_number()), service_(options_.io_time, [this] {
+        {
+          std::lock_guard lock(mutex_);
+          asked_to_stop_ = true;
+        }
+        changed_.notify_all();
+      }) {}
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  FLOTA_TRY(check_secret(options.secret));
+  if (options.count == 0 || options.index >= options.count) {
+    return invalid("server index " + std::to_string(options.index) + " is not below the number of servers, " +
+                   std::to_string(options.count));
+  }
+  FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options.endpoint));
+  std::unique_ptr<Server> server(new Server(std::move(options)));
+  if (server->options_.tls.enabled()) {
+    FLOTA_ASSIGN(server->tls_, TlsContext::server(server->options_.tls));
+  }
+  FLOTA_ASSIGN(auto listening, listen_tcp(endpoint));
+  server->tcp_ = std::move(listening.first);
+  server->port_ = listening.second;
+  server->host_ = endpoint.host;
+  if (server->options_.local_sockets) {
+    FLOTA_ASSIGN(server->unix_, listen_unix(endpoint.host, server->port_));
+  }
+  server->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!server->wake_) return system_error("eventfd");
+  server->acceptor_ = std::thread([raw = server.get()] { raw->accept_loop(); });
+  return server;
+}
+
+Server::~Server() { stop(); }
+
+void Server::accept_loop() {
+  for (;;) {
+    pollfd fds[3] = {{wake_.get(), POLLIN, 0}, {tcp_.get(), POLLIN, 0}, {unix_.get(), POLLIN, 0}};
+    if (poll(fds, unix_ ? 3 : 2, 1000) < 0 && errno != EINTR) return;
+    if (fds[0].revents != 0) return;
+    for (int i = 1; i <= 2; ++i) {
+      if (fds[i].revents == 0) continue;
+      auto fd = accept_from(i == 1 ? tcp_ : unix_, Deadline::after(std::chrono::milliseconds(0)));
+      if (fd) {
+        admit(std::move(*fd), i == 2);
+      } else if (fd.error().code == ErrorCode::kSystem) {
+        // Out of file descriptors, most likely: wait for some to be closed instead of asking again at once.
+        refuse(service_.counters().refused_connections, fd.error());
+        poll(fds, 1, 50);
+      }
+    }
+    reap();
+  }
+}
+
+void Server::admit(Fd fd, bool local) {
+  std::lock_guard lock(mutex_);
+  if (sessions_.size() >= options_.max_connections || handshakes_.load() >= options_.max_handshakes) {
+    refuse(service_.counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
+    return;
+  }
+  Counters::add(service_.counters().connections_total);
+  handshakes_.fetch_add(1);
+  auto session = std::make_unique<Session>();
+  session->local = local;
+  session->handle = Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  session->socket = std::make_unique<SocketStream>(std::move(fd));
+  try {
+    session->thread = std::thread([this, raw = session.get()] { serve(*raw); });
+  } catch (const std::system_error& error) {
+    handshakes_.fetch_sub(1);
+    refuse(service_.counters().refused_connections, {ErrorCode::kSystem, error.what()});
+    return;
+  }
+  sessions_.push_back(std::move(session));
+}
+
+Result<std::unique_ptr<Stream>> Server::greet(Session& session) {
+  const Deadline deadline = Deadline::after(options_.handshake_time);
+  std::unique_ptr<Stream> stream;
+  SocketStream* local_socket = session.local ? session.socket.get() : nullptr;
+  ChannelBinding binding{};
+  if (!session.local && tls_) {
+    FLOTA_ASSIGN(auto tls, TlsStream::accept(tls_, std::move(session.socket), deadline));
+    binding = tls->binding();
+    stream = std::move(tls);
+  } else {
+    stream = std::move(session.socket);
+  }
+  bool shared = false;
+  ServerIdentity identity{options_.index, options_.count, incarnation_, session.local};
+  FLOTA_TRY(server_handshake(*stream, options_.secret, binding, identity, &shared, deadline));
+  if (!shared) return stream;
+  // Only a local socket gets here, so the stream is that socket.
+  static_cast<void>(stream.release());
+  return SharedMemoryStream::offer(std::unique_ptr<SocketStream>(local_socket), deadline);
+}
+
+void Server::serve(Session& session) {
+  Counters& counters = service_.counters();
+  auto greeted = greet(session);
+  handshakes_.fetch_sub(1);
+  if (!greeted) {
+    refuse(counters.refused_handshakes, greeted.error().with("refused a peer"));
+  } else {
+    Counters::add(counters.connections_open);
+    Stream& stream = **greeted;
+    FrameReader reader(stream, options_.max_payload);
+    std::vector<std::byte> buffer;
+    Result<void> status;
+    while (status) {
+      auto header = reader.next(Deadline::none());
+      status = header ? service_.answer(*header, reader, stream, buffer) : Result<void>(header.error());
+    }
+    const Error& why = status.error();
+    if (why.code == ErrorCode::kMalformed || why.code == ErrorCode::kTooLarge || why.code == ErrorCode::kVersion) {
+      refuse(counters.malformed_frames, why.with("ended a connection"));
+    }
+    counters.connections_open.fetch_sub(1);
+  }
+  session.close();
+  session.finished.store(true);
+}
+
+void Server::refuse(std::atomic<uint64_t>& counter, const Error& error) {
+  Counters::add(counter);
+  if (!options_.log) return;
+  // Counted always, logged at most ten times a second: a flood must not become a flood of lines.
+  using std::chrono::duration_cast, std::chrono::milliseconds;
+  int64_t now = duration_cast<milliseconds>(Deadline::Clock::now().time_since_epoch()).count();
+  int64_t next = next_log_ms_.load();
+  if (now < next || !next_log_ms_.compare_exchange_strong(next, now + 100)) return;
+  options_.log(error.message);
+}
+
+void Server::reap() {
+  std::list<std::unique_ptr<Session>> done;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto i = sessions_.begin(); i != sessions_.end();) {
+      auto next = std::next(i);
+      if ((*i)->finished.load()) done.splice(done.end(), sessions_, i);
+      i = next;
+    }
+  }
+  for (auto& session : done) session->thread.join();
+}
+
+bool Server::wait(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  while (!asked_to_stop_ && !deadline.passed()) changed_.wait_until(lock, deadline.when());
+  return asked_to_stop_;
+}
+
+void Server::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    asked_to_stop_ = true;
+  }
+  changed_.notify_all();
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t ignored = ::write(wake_.get(), &one, sizeof(one));
+  if (acceptor_.joinable()) acceptor_.join();
+  service_.stop();
+  tcp_.reset();
+  unix_.reset();
+  std::list<std::unique_ptr<Session>> rest;
+  {
+    std::lock_guard lock(mutex_);
+    rest.swap(sessions_);
+  }
+  for (auto& session : rest) session->close();
+  for (auto& session : rest) session->thread.join();
+}
+
+}  // namespace flota

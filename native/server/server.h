@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/result.h"
+#include "server/service.h"
+#include "wire/handshake.h"
+#include "wire/socket.h"
+#include "wire/tls.h"
+
+namespace flota {
+
+struct ServerOptions {
+  std::string endpoint = "127.0.0.1:0";  // port 0: a free one
+  std::string secret;
+  TlsOptions tls;           // for TCP; local sockets need none
+  uint32_t index = 0;       // this server among `count`
+  uint32_t count = 1;
+  bool local_sockets = true;  // Unix sockets and shared memory for peers on this host
+  uint64_t max_payload = kDefaultMaxPayload;
+  size_t max_connections = 4096;
+  size_t max_handshakes = 64;  // peers that have not proven the secret yet
+  std::chrono::milliseconds handshake_time{5000};
+  std::chrono::milliseconds io_time{60000};
+  std::function<void(const std::string&)> log;  // one line an event; none: silent
+};
+
+// Listens and gives every connection a thread of its own: blocking reads and writes are the fastest way there is on
+// Linux for tens of busy peers, and a wait in a barrier needs no state machine (docs/decisions/0003).
+class Server {
+ public:
+  // Listens when it returns.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+  ~Server();
+
+  uint16_t port() const { return port_; }
+  std::string endpoint() const { return Endpoint{host_, port_}.to_string(); }
+
+  // Waits until a client asked for the end, or stop() was called, at most until the deadline: false if neither.
+  bool wait(Deadline deadline);
+  // Ends all connections and threads. Any thread but a connection's own; a second call does nothing.
+  void stop();
+
+ private:
+  struct Session;
+
+  explicit Server(ServerOptions options);
+  void accept_loop();
+  void admit(Fd fd, bool local);
+  void serve(Session& session);
+  Result<std::unique_ptr<Stream>> greet(Session& session);
+  void refuse(std::atomic<uint64_t>& counter, const Error& error);
+  void reap();
+
+  ServerOptions options_;
+  std::shared_ptr<TlsContext> tls_;
+  uint64_t incarnation_;
+  std::string host_;
+  uint16_t port_ = 0;
+  Fd tcp_;
+  Fd unix_;
+  Fd wake_;
+  Service service_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool asked_to_stop_ = false;
+  bool stopped_ = false;
+  std::list<std::unique_ptr<Session>> sessions_;
+  std::atomic<size_t> handshakes_{0};
+  std::atomic<int64_t> next_log_ms_{0};
+  std::thread acceptor_;
+};
+
+}  // namespace flota

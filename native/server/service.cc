@@ -1,0 +1,401 @@
+#include "server/service.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "common/finite.h"
+
+namespace flota {
+namespace {
+
+// A page must fit a frame, and one request must not hold a lock for long.
+constexpr uint32_t kMaxPageRows = 16384;
+constexpr size_t kMaxPageBytes = size_t{16} << 20;
+
+Result<std::shared_ptr<HostedTable>> find_sparse(const Registry& registry, uint64_t id, uint32_t dim) {
+  FLOTA_ASSIGN(auto table, registry.find(id));
+  if (!table->sparse) return invalid("table '" + table->spec.name + "' is dense: it has blocks, not keys");
+  if (table->spec.dim != dim) {
+    return invalid("table '" + table->spec.name + "' has rows of " + std::to_string(table->spec.dim) +
+                   " floats, the request says " + std::to_string(dim));
+  }
+  return table;
+}
+
+Result<std::shared_ptr<HostedTable>> find_dense(const Registry& registry, uint64_t id) {
+  FLOTA_ASSIGN(auto table, registry.find(id));
+  if (!table->dense) return invalid("table '" + table->spec.name + "' is sparse: it has keys, not blocks");
+  return table;
+}
+
+// The places of the blocks in the table and their elements in all.
+Result<std::vector<size_t>> find_blocks(const HostedTable& table, std::span<const uint32_t> ids, uint64_t* elements) {
+  std::vector<size_t> places;
+  places.reserve(std::min<size_t>(ids.size(), table.dense->block_count()));
+  *elements = 0;
+  for (uint32_t id : ids) {
+    int place = table.dense->find_block(id);
+    if (place < 0) {
+      return invalid("table '" + table.spec.name + "' has no block " + std::to_string(id) + " on this server");
+    }
+    // Block ids ascend, so a list has no block twice and is no longer than the table.
+    if (!places.empty() && static_cast<size_t>(place) <= places.back()) {
+      return invalid("the blocks of a request must ascend");
+    }
+    places.push_back(static_cast<size_t>(place));
+    *elements += table.dense->block(places.back()).length;
+  }
+  return places;
+}
+
+Error nonfinite(const TableSpec& spec, const std::string& where) {
+  return {ErrorCode::kNonFinite, "table '" + spec.name + "': the values for " + where +
+                                     " hold a NaN or an infinity; nothing was applied (a table made with "
+                                     "allow_nonfinite=True takes them)"};
+}
+
+RowPage to_page(const Rows& rows) {
+  RowPage page;
+  page.keys.assign(rows.keys.begin(), rows.keys.end());
+  page.updates.assign(rows.updates.begin(), rows.updates.end());
+  page.last_seen.assign(rows.last_seen.begin(), rows.last_seen.end());
+  page.weights.assign(rows.weights.begin(), rows.weights.end());
+  page.state.assign(rows.state.begin(), rows.state.end());
+  return page;
+}
+
+// Runs a handler; what the operating system refuses in it becomes an error value.
+template <class Handler>
+auto guarded(Handler handler) -> decltype(handler()) {
+  try {
+    return handler();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kSystem, "the server is out of memory"};
+  } catch (const std::length_error& error) {
+    return Error{ErrorCode::kTooLarge, error.what()};
+  }
+}
+
+}  // namespace
+
+Service::Service(std::chrono::milliseconds io_time, std::function<void()> on_shutdown)
+    : io_time_(io_time), on_shutdown_(std::move(on_shutdown)) {}
+
+Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload) {
+  FrameWriter frame(stream);
+  FLOTA_TRY(frame.begin(MessageKind::kReply, request, payload.bytes().size(), io_deadline()));
+  FLOTA_TRY(frame.write(payload.bytes(), io_deadline()));
+  return frame.end(io_deadline());
+}
+
+Result<void> Service::reply_error(Stream& stream, uint64_t request, const Error& error) {
+  Counters::add(counters_.errors);
+  Writer payload;
+  ErrorReply{error}.encode(payload);
+  FrameWriter frame(stream);
+  FLOTA_TRY(frame.begin(MessageKind::kError, request, payload.bytes().size(), io_deadline()));
+  FLOTA_TRY(frame.write(payload.bytes(), io_deadline()));
+  return frame.end(io_deadline());
+}
+
+Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Stream& stream,
+                             std::vector<std::byte>& buffer) {
+  Counters::add(counters_.requests);
+  FLOTA_ASSIGN(Payload payload, reader.rest(buffer, io_deadline()));
+
+  using Handler = Result<Writer> (Service::*)(Payload);
+  auto handler = [&]() -> Handler {
+    switch (header.kind) {
+      case MessageKind::kCreateTable:
+        return &Service::create_table;
+      case MessageKind::kDescribeTable:
+        return &Service::describe_table;
+      case MessageKind::kPush:
+        return &Service::push;
+      case MessageKind::kPushDense:
+        return &Service::push_dense;
+      case MessageKind::kBarrier:
+        return &Service::barrier;
+      case MessageKind::kStatistics:
+        return &Service::statistics;
+      case MessageKind::kExport:
+        return &Service::export_rows;
+      case MessageKind::kImport:
+        return &Service::import_rows;
+      case MessageKind::kShutdown:
+        return &Service::shutdown;
+      default:
+        return nullptr;
+    }
+  }();
+
+  Result<void> sent;
+  if (handler != nullptr) {
+    Result<Writer> answer = guarded([&] { return (this->*handler)(payload); });
+    FLOTA_TRY(reader.finish(io_deadline()));
+    sent = answer ? reply(stream, header.request, *answer) : reply_error(stream, header.request, answer.error());
+    if (answer && sent && header.kind == MessageKind::kShutdown) on_shutdown_();
+    return sent;
+  }
+  Result<void> done = guarded([&]() -> Result<void> {
+    if (header.kind == MessageKind::kPull) return pull(header.request, payload, stream, sent);
+    if (header.kind == MessageKind::kPullDense) return pull_dense(header.request, payload, stream, sent);
+    return Error{ErrorCode::kMalformed, std::string("a ") + to_string(header.kind) + " is not a request"};
+  });
+  FLOTA_TRY(reader.finish(io_deadline()));
+  FLOTA_TRY(sent);
+  if (!done) return reply_error(stream, header.request, done.error());
+  return {};
+}
+
+Result<Writer> Service::create_table(Payload payload) {
+  FLOTA_ASSIGN(auto message, CreateTable::decode(payload));
+  bool created = false;
+  FLOTA_TRY(registry_.create(message.spec, &created));
+  Writer out;
+  CreateTableReply{Registry::id_of(message.spec.name), created}.encode(out);
+  return out;
+}
+
+Result<Writer> Service::describe_table(Payload payload) {
+  FLOTA_ASSIGN(auto message, DescribeTable::decode(payload));
+  FLOTA_ASSIGN(auto table, registry_.find(message.name));
+  Writer out;
+  DescribeTableReply{table->spec, table->rows(), table->bytes()}.encode(out);
+  return out;
+}
+
+Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent) {
+  FLOTA_ASSIGN(auto message, Pull::decode(payload));
+  FLOTA_ASSIGN(auto table, find_sparse(registry_, message.table, message.dim));
+  Counters::add(table->pulls);
+  Counters::add(table->rows_pulled, message.count);
+
+  const size_t row_bytes = message.dim * sizeof(float);
+  const size_t rows_bytes = message.count * row_bytes;
+  const Missing missing = message.create ? Missing::kCreate : Missing::kInitial;
+  sent = [&]() -> Result<void> {
+    FrameWriter frame(stream);
+    FLOTA_TRY(frame.begin(MessageKind::kReply, request, RowsHead::kBytes + padded(rows_bytes), io_deadline()));
+    Writer head;
+    RowsHead{message.count, message.dim}.encode(head);
+    FLOTA_TRY(frame.write(head.bytes(), io_deadline()));
+    const size_t step = std::max<size_t>(1, Stream::kChunk / row_bytes);
+    std::vector<float> large_row(row_bytes > Stream::kChunk ? message.dim : 0);
+    for (size_t i = 0; i < message.count; i += step) {
+      auto keys = message.keys.subspan(i, std::min<size_t>(step, message.count - i));
+      if (!large_row.empty()) {
+        table->sparse->pull(keys, large_row, missing);
+        FLOTA_TRY(frame.write(std::as_bytes(std::span(large_row)), io_deadline()));
+        continue;
+      }
+      // Rows go from the table into the connection's own memory; no lock is held while waiting for room there.
+      FLOTA_ASSIGN(auto room, frame.reserve(keys.size() * row_bytes, io_deadline()));
+      table->sparse->pull(keys, {reinterpret_cast<float*>(room.data()), keys.size() * message.dim}, missing);
+      frame.commit(room);
+    }
+    const std::byte zeros[8] = {};
+    FLOTA_TRY(frame.write(std::span(zeros).first(padded(rows_bytes) - rows_bytes), io_deadline()));
+    return frame.end(io_deadline());
+  }();
+  return {};
+}
+
+Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent) {
+  FLOTA_ASSIGN(auto message, PullDense::decode(payload));
+  FLOTA_ASSIGN(auto table, find_dense(registry_, message.table));
+  uint64_t elements = 0;
+  FLOTA_ASSIGN(auto places, find_blocks(*table, message.blocks, &elements));
+  Counters::add(table->pulls);
+  Counters::add(table->rows_pulled, elements);
+
+  sent = [&]() -> Result<void> {
+    const size_t bytes = elements * sizeof(float);
+    FrameWriter frame(stream);
+    FLOTA_TRY(frame.begin(MessageKind::kReply, request, padded(bytes), io_deadline()));
+    std::vector<float> values;
+    for (size_t place : places) {
+      values.resize(table->dense->block(place).length);
+      table->dense->pull(place, values);
+      FLOTA_TRY(frame.write(std::as_bytes(std::span(values)), io_deadline()));
+    }
+    const std::byte zeros[8] = {};
+    FLOTA_TRY(frame.write(std::span(zeros).first(padded(bytes) - bytes), io_deadline()));
+    return frame.end(io_deadline());
+  }();
+  return {};
+}
+
+// Everything that can be refused was refused before; from here on the push is applied whole.
+template <class Apply>
+Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, Apply apply) {
+  const PushId id{head.worker, head.epoch, head.sequence, head.oldest};
+  FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
+  if (verdict == Ledger::Verdict::kApply) {
+    try {
+      apply(Step{head.lr, head.scale, head.step});
+    } catch (...) {
+      ledger_.finish(id, false);
+      throw;
+    }
+    ledger_.finish(id, true);
+    Counters::add(table.pushes);
+    Counters::add(table.rows_pushed, head.count);
+  }
+  Writer out;
+  PushReply{verdict == Ledger::Verdict::kApply}.encode(out);
+  return out;
+}
+
+Result<Writer> Service::push(Payload payload) {
+  FLOTA_ASSIGN(auto message, Push::decode(payload));
+  FLOTA_ASSIGN(auto table, find_sparse(registry_, message.table, message.dim));
+  if (!table->spec.allow_nonfinite) {
+    size_t bad = first_nonfinite(message.values.data(), message.values.size());
+    if (bad < message.values.size()) {
+      auto key = static_cast<int64_t>(message.keys[bad / message.dim]);
+      return nonfinite(table->spec, "key " + std::to_string(key));
+    }
+  }
+  return apply_once(message, *table, [&](const Step& step) {
+    table->sparse->push(message.kind, step, message.keys, message.values.data());
+  });
+}
+
+Result<Writer> Service::push_dense(Payload payload) {
+  FLOTA_ASSIGN(auto message, PushDense::decode(payload));
+  FLOTA_ASSIGN(auto table, find_dense(registry_, message.table));
+  uint64_t elements = 0;
+  FLOTA_ASSIGN(auto places, find_blocks(*table, message.blocks, &elements));
+  if (padded(elements * sizeof(float)) != message.values.size() * sizeof(float)) {
+    return invalid("table '" + table->spec.name + "': a dense push of " + std::to_string(message.values.size()) +
+                   " values for blocks of " + std::to_string(elements) + " elements");
+  }
+  auto values = message.values.first(elements);
+  if (!table->spec.allow_nonfinite) {
+    size_t bad = first_nonfinite(values.data(), values.size());
+    size_t before = 0;
+    for (size_t place : places) {
+      const BlockSpec& block = table->dense->block(place);
+      if (bad < before + block.length) {
+        return nonfinite(table->spec, "element " + std::to_string(block.offset + bad - before));
+      }
+      before += block.length;
+    }
+  }
+  return apply_once(message, *table, [&](const Step& step) {
+    size_t at = 0;
+    for (size_t place : places) {
+      size_t length = table->dense->block(place).length;
+      table->dense->push(message.kind, step, place, values.subspan(at, length));
+      at += length;
+    }
+  });
+}
+
+Result<Writer> Service::barrier(Payload payload) {
+  FLOTA_ASSIGN(auto message, Barrier::decode(payload));
+  auto wait = std::chrono::milliseconds(std::min<uint64_t>(message.wait_ms, 24ull * 3600 * 1000));
+  FLOTA_TRY(barriers_.arrive(message.name, message.round, message.rank, message.world, Deadline::after(wait)));
+  return Writer();
+}
+
+Result<Writer> Service::statistics(Payload payload) {
+  if (!payload.empty()) return Error{ErrorCode::kMalformed, "a statistics request has no payload"};
+  StatisticsReply message;
+  auto add = [&](const std::string& table, const char* name, uint64_t value) {
+    message.values.push_back({table, name, value});
+  };
+  add("", "connections_open", counters_.connections_open);
+  add("", "connections_total", counters_.connections_total);
+  add("", "requests", counters_.requests);
+  add("", "errors", counters_.errors);
+  add("", "refused_handshakes", counters_.refused_handshakes);
+  add("", "refused_connections", counters_.refused_connections);
+  add("", "malformed_frames", counters_.malformed_frames);
+  add("", "duplicate_pushes", ledger_.duplicates());
+  add("", "workers_seen", ledger_.workers());
+  for (const auto& table : registry_.all()) {
+    const std::string& name = table->spec.name;
+    add(name, table->sparse ? "rows" : "elements", table->rows());
+    add(name, "bytes", table->bytes());
+    add(name, "pulls", table->pulls);
+    add(name, "pushes", table->pushes);
+    add(name, table->sparse ? "rows_pulled" : "elements_pulled", table->rows_pulled);
+    add(name, table->sparse ? "rows_pushed" : "blocks_pushed", table->rows_pushed);
+  }
+  Writer out;
+  message.encode(out);
+  return out;
+}
+
+Result<Writer> Service::export_rows(Payload payload) {
+  FLOTA_ASSIGN(auto message, Export::decode(payload));
+  FLOTA_ASSIGN(auto table, registry_.find(message.table));
+  RowPage page;
+  size_t dim = 0;
+  size_t state_floats = 0;
+  if (table->sparse) {
+    if (message.shard >= kShards) return invalid("there are 1,024 shards, from 0 on");
+    dim = table->spec.dim;
+    state_floats = table->sparse->state_floats();
+    size_t row_bytes = (dim + state_floats) * sizeof(float) + 3 * sizeof(uint64_t);
+    size_t rows = std::clamp<size_t>(kMaxPageBytes / row_bytes, 1, kMaxPageRows);
+    page = table->sparse->export_shard(message.shard, message.cursor, std::min<size_t>(message.max_rows, rows));
+  } else {
+    int place = table->dense->find_block(message.shard);
+    if (place < 0) return invalid("table '" + table->spec.name + "' has no such block on this server");
+    page = table->dense->export_block(static_cast<size_t>(place));
+    dim = page.weights.size();
+    state_floats = page.state.size();
+  }
+  Rows rows{message.table,
+            page.next,
+            page.done,
+            static_cast<uint32_t>(dim),
+            static_cast<uint32_t>(state_floats),
+            page.keys,
+            page.updates,
+            page.last_seen,
+            page.weights,
+            page.state};
+  Writer out;
+  rows.encode(out);
+  return out;
+}
+
+Result<Writer> Service::import_rows(Payload payload) {
+  FLOTA_ASSIGN(auto message, Rows::decode(payload));
+  FLOTA_ASSIGN(auto table, registry_.find(message.table));
+  if (!table->spec.allow_nonfinite) {
+    size_t bad = first_nonfinite(message.weights.data(), message.weights.size());
+    if (bad < message.weights.size()) {
+      auto key = static_cast<int64_t>(message.keys[bad / message.dim]);
+      return nonfinite(table->spec, "key " + std::to_string(key));
+    }
+  }
+  auto wrong_shape = [&] {
+    return invalid("table '" + table->spec.name + "': the rows have " + std::to_string(message.dim) + " weights and " +
+                   std::to_string(message.state_floats) + " floats of state, which is not this table's shape");
+  };
+  if (table->sparse) {
+    if (message.dim != table->spec.dim || message.state_floats != table->sparse->state_floats()) return wrong_shape();
+    table->sparse->import_rows(to_page(message));
+    return Writer();
+  }
+  if (message.keys.size() != 1) return invalid("a dense import carries one block");
+  int place = message.keys[0] <= UINT32_MAX ? table->dense->find_block(static_cast<uint32_t>(message.keys[0])) : -1;
+  if (place < 0) return invalid("table '" + table->spec.name + "' has no such block on this server");
+  uint64_t length = table->dense->block(static_cast<size_t>(place)).length;
+  if (message.dim != length || message.state_floats != length * table->dense->state_slots()) return wrong_shape();
+  table->dense->import_block(static_cast<size_t>(place), to_page(message));
+  return Writer();
+}
+
+Result<Writer> Service::shutdown(Payload payload) {
+  if (!payload.empty()) return Error{ErrorCode::kMalformed, "a shutdown request has no payload"};
+  return Writer();
+}
+
+}  // namespace flota

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "server/barriers.h"
+#include "server/counters.h"
+#include "server/ledger.h"
+#include "server/registry.h"
+#include "wire/frame.h"
+#include "wire/messages.h"
+
+namespace flota {
+
+// What a server does, request by request; it knows frames, but not where they come from. Thread safety: any thread,
+// each with its own stream.
+class Service {
+ public:
+  // `io_time` bounds the sending and receiving of one message; `on_shutdown` is called once a client asked for it and
+  // was answered.
+  Service(std::chrono::milliseconds io_time, std::function<void()> on_shutdown);
+
+  // Reads the payload of the request that `header` announced, answers it, and leaves the stream at the next frame. An
+  // error means that the connection is no longer usable. `buffer` is scratch that the connection keeps.
+  Result<void> answer(const FrameHeader& header, FrameReader& reader, Stream& stream, std::vector<std::byte>& buffer);
+
+  Counters& counters() { return counters_; }
+  void stop() { barriers_.stop(); }
+
+ private:
+  using Payload = std::span<const std::byte>;
+
+  // A request's answer, still to be sent by its handler (Result<void>), or to be sent for it.
+  Result<void> reply(Stream& stream, uint64_t request, const Writer& payload);
+  Result<void> reply_error(Stream& stream, uint64_t request, const Error& error);
+  Deadline io_deadline() const { return Deadline::after(io_time_); }
+
+  // Each returns the payload of its reply.
+  Result<Writer> create_table(Payload payload);
+  Result<Writer> describe_table(Payload payload);
+  Result<Writer> push(Payload payload);
+  Result<Writer> push_dense(Payload payload);
+  Result<Writer> barrier(Payload payload);
+  Result<Writer> statistics(Payload payload);
+  Result<Writer> export_rows(Payload payload);
+  Result<Writer> import_rows(Payload payload);
+  Result<Writer> shutdown(Payload payload);
+
+  // Pulls stream their answers straight from the tables; an error inside `sent` broke the connection.
+  Result<void> pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
+  Result<void> pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
+
+  template <class Apply>
+  Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply);
+
+  std::chrono::milliseconds io_time_;
+  std::function<void()> on_shutdown_;
+  Registry registry_;
+  Ledger ledger_;
+  Barriers barriers_;
+  Counters counters_;
+};
+
+}  // namespace flota

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "table/pages.h"
+
+// The index of one subtable: hashes to row numbers and counters, in lines of one cache line each.
+//
+// A subtable owns the keys whose hash begins with its number (6 bits), so an entry needs the other 58 bits only:
+//
+//   tag   63 .. 6  hash << 6          5 .. 0  last_seen, exponent
+//   data  63 .. 46 last_seen, mantissa   45 .. 26 updates (stays at its maximum)   25 .. 0 row number, 0: empty
+//
+// Four entries fill a cache line, so a lookup that hits its home line costs one memory access, and a push finds the
+// counters it must change in the line it has read anyway. Measured against separate counters: docs/decisions/0002.
+namespace flota {
+
+inline constexpr uint32_t kSubtableBits = 6;
+inline constexpr uint32_t kSubtables = 1u << kSubtableBits;
+
+constexpr uint32_t subtable_of_hash(uint64_t hash) { return static_cast<uint32_t>(hash >> (64 - kSubtableBits)); }
+// A hash's place within its subtable: what entries store and what lines are ordered by.
+constexpr uint64_t position_of_hash(uint64_t hash) { return hash << kSubtableBits; }
+constexpr uint64_t hash_of_position(uint32_t subtable, uint64_t position) {
+  return (uint64_t{subtable} << (64 - kSubtableBits)) | (position >> kSubtableBits);
+}
+
+struct Entry {
+  static constexpr uint64_t kRowMask = (1ull << 26) - 1;
+  static constexpr uint32_t kUpdatesShift = 26;
+  static constexpr uint64_t kMaxUpdates = (1ull << 20) - 1;
+  static constexpr uint32_t kSeenShift = 46;
+  static constexpr uint32_t kSeenBits = 18;
+  static constexpr uint64_t kExponentMask = (1ull << kSubtableBits) - 1;
+
+  uint64_t tag;
+  uint64_t data;
+
+  uint32_t row() const { return static_cast<uint32_t>(data & kRowMask); }
+  uint64_t position() const { return tag & ~kExponentMask; }
+
+  uint64_t updates() const { return (data >> kUpdatesShift) & kMaxUpdates; }
+
+  // Exact below 2^18 steps, then rounded down to 18 significant bits.
+  uint64_t last_seen() const { return (data >> kSeenShift) << (tag & kExponentMask); }
+
+  void set_counters(uint64_t updates, uint64_t last_seen) {
+    if (updates > kMaxUpdates) updates = kMaxUpdates;
+    uint32_t exponent = 0;
+    if (last_seen >> kSeenBits) exponent = 64 - kSeenBits - static_cast<uint32_t>(__builtin_clzll(last_seen));
+    tag = (tag & ~kExponentMask) | exponent;
+    data = (data & kRowMask) | (updates << kUpdatesShift) | ((last_seen >> exponent) << kSeenShift);
+  }
+};
+
+struct alignas(64) Line {
+  static constexpr int kEntries = 4;
+  Entry entries[kEntries];
+
+  // Entries fill from the front, so the last one tells whether a key may have gone on to the next line.
+  bool full() const { return entries[kEntries - 1].row() != 0; }
+
+  // Where `position` is in this line, or -1. May point to an empty entry (row 0) when position is 0.
+  int find(uint64_t position) const {
+#if defined(__AVX2__)
+    const auto* halves = reinterpret_cast<const __m256i*>(this);
+    // The tags, in the order 0 2 1 3.
+    __m256i tags = _mm256_unpacklo_epi64(_mm256_load_si256(halves), _mm256_load_si256(halves + 1));
+    tags = _mm256_andnot_si256(_mm256_set1_epi64x(Entry::kExponentMask), tags);
+    __m256i equal = _mm256_cmpeq_epi64(tags, _mm256_set1_epi64x(static_cast<long long>(position)));
+    // A table, not a branch: which entry holds a key is not predictable.
+    static constexpr signed char kFirst[16] = {-1, 0, 2, 0, 1, 0, 1, 0, 3, 0, 2, 0, 1, 0, 1, 0};
+    return kFirst[_mm256_movemask_pd(_mm256_castsi256_pd(equal))];
+#else
+    for (int i = 0; i < kEntries; ++i) {
+      if (entries[i].position() == position) return i;
+    }
+    return -1;
+#endif
+  }
+};
+static_assert(sizeof(Line) == 64);
+
+// Lines are ordered by position and a key sits in its home line or, when that is full, in one of the next. There is no
+// wrap at the end: a few spare lines take the overflow of the last ones. Thread safety: the caller's lock.
+class Index {
+ public:
+  // The entry of `position`, or null.
+  Entry* find(uint64_t position) const {
+    if (home_lines_ == 0) return nullptr;
+    return find_from(home(position), position);
+  }
+
+  // The same, beginning at `line`, the key's home or a later line of its run.
+  static Entry* find_from(Line* line, uint64_t position) {
+    for (;; ++line) {
+      int i = line->find(position);
+      if (i >= 0 && line->entries[i].row() != 0) return &line->entries[i];
+      if (!line->full()) return nullptr;
+    }
+  }
+
+  // Adds a position that is not there. May move all entries: pointers to them are void after it. Throws
+  // std::bad_alloc and then has changed nothing.
+  Entry* insert(uint64_t position, uint32_t row);
+
+  static Line* home(Line* lines, uint64_t home_lines, uint64_t position) {
+    return lines + static_cast<uint64_t>((static_cast<unsigned __int128>(position) * home_lines) >> 64);
+  }
+  Line* home(uint64_t position) const { return home(lines(), home_lines_, position); }
+
+  // The smallest position whose home is `line` (counted from 0), for line <= home_lines().
+  unsigned __int128 first_position(uint64_t line) const {
+    return ((static_cast<unsigned __int128>(line) << 64) + home_lines_ - 1) / home_lines_;
+  }
+
+  Line* lines() const { return reinterpret_cast<Line*>(pages_.data()); }
+  uint64_t home_lines() const { return home_lines_; }
+  uint64_t all_lines() const { return home_lines_ == 0 ? 0 : home_lines_ + kSpareLines; }
+  uint64_t entries() const { return entries_; }
+  size_t bytes() const { return all_lines() * sizeof(Line); }
+
+ private:
+  static constexpr uint64_t kFirstLines = 4;
+  static constexpr uint64_t kSpareLines = 8;
+
+  // The first free entry on the way of `position`, or null when even the spare lines are full.
+  Entry* place(uint64_t position) const;
+  void grow();
+
+  Pages pages_;
+  uint64_t home_lines_ = 0;
+  uint64_t entries_ = 0;
+};
+
+}  // namespace flota

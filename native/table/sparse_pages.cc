@@ -1,0 +1,82 @@
+// Export and import of whole rows, a bounded page at a time.
+#include <algorithm>
+
+#include "common/check.h"
+#include "table/sparse_table.h"
+
+namespace flota {
+namespace {
+
+constexpr uint32_t kShardsPerSubtable = kShards / kSubtables;
+constexpr uint32_t kShardInSubtableBits = kShardBits - kSubtableBits;
+
+}  // namespace
+
+RowPage SparseTable::export_shard(uint32_t shard, uint64_t cursor, size_t max_rows) const {
+  FLOTA_CHECK(shard < kShards, "export: there are 1,024 shards");
+  // A shard is one stretch of positions, because both numbers are leading bits of the hash.
+  const uint32_t number = shard / kShardsPerSubtable;
+  const uint64_t begin = uint64_t{shard % kShardsPerSubtable} << (64 - kShardInSubtableBits);
+  const auto end = static_cast<unsigned __int128>(begin) + (1ull << (64 - kShardInSubtableBits));
+  const Subtable& subtable = *subtables_[number];
+  std::lock_guard lock(subtable.mutex);
+  return page_of_entries(subtable, number, std::max(cursor, begin), end, max_rows);
+}
+
+RowPage SparseTable::page_of_entries(const Subtable& subtable, uint32_t number, uint64_t cursor, unsigned __int128 end,
+                                     size_t max_rows) const {
+  RowPage page;
+  page.done = true;
+  const Index& index = subtable.index;
+  if (index.entries() == 0 || cursor >= end) return page;
+
+  // The page ends where some line begins: from there on no entry has its home before that line, so the next page
+  // continues from a position and does not care whether the index has grown meanwhile.
+  const uint64_t first_line = static_cast<uint64_t>(index.home(cursor) - index.lines());
+  uint64_t line = first_line;
+  size_t seen = 0;
+  while (line < index.home_lines() && (seen == 0 || seen < max_rows) && index.first_position(line) < end) {
+    for (const Entry& entry : index.lines()[line].entries) seen += entry.row() != 0;
+    ++line;
+  }
+  unsigned __int128 limit = std::min(end, index.first_position(line));
+  for (uint64_t i = first_line; i < index.all_lines(); ++i) {
+    // Entries of this page may have overflowed past its last line, through full lines only.
+    if (i >= line && !index.lines()[i - 1].full()) break;
+    for (const Entry& entry : index.lines()[i].entries) {
+      if (entry.row() == 0 || entry.position() < cursor || entry.position() >= limit) continue;
+      const std::byte* row = subtable.arena.row(entry.row());
+      page.keys.push_back(unhash_key(hash_of_position(number, entry.position())));
+      page.updates.push_back(entry.updates());
+      page.last_seen.push_back(entry.last_seen());
+      page.weights.resize(page.weights.size() + dim_);
+      read_weights(row, page.weights.data() + page.weights.size() - dim_);
+      const auto* state = reinterpret_cast<const float*>(row + weight_bytes_);
+      page.state.insert(page.state.end(), state, state + state_floats_);
+    }
+  }
+  page.done = limit >= end;
+  page.next = page.done ? 0 : static_cast<uint64_t>(limit);
+  return page;
+}
+
+void SparseTable::import_rows(const RowPage& page) {
+  const size_t count = page.keys.size();
+  FLOTA_CHECK(page.updates.size() == count && page.last_seen.size() == count, "import: counters of another size");
+  FLOTA_CHECK(page.weights.size() == count * dim_, "import: weights of another size");
+  FLOTA_CHECK(page.state.size() == count * state_floats_, "import: state of another size");
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = hash_key(page.keys[i]);
+    const uint32_t number = subtable_of_hash(hash);
+    Subtable& subtable = *subtables_[number];
+    std::lock_guard lock(subtable.mutex);
+    Entry* entry = subtable.index.find(position_of_hash(hash));
+    if (entry == nullptr) entry = create(subtable, number, position_of_hash(hash));
+    std::byte* row = subtable.arena.row(entry->row());
+    write_weights(row, page.weights.data() + i * dim_);
+    std::copy_n(page.state.data() + i * state_floats_, state_floats_, state_of(row));
+    entry->set_counters(page.updates[i], page.last_seen[i]);
+  }
+}
+
+}  // namespace flota

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "common/hash.h"
+#include "common/initializer.h"
+#include "common/push.h"
+#include "common/spec.h"
+#include "optim/rule.h"
+#include "table/arena.h"
+#include "table/index.h"
+#include "table/row_page.h"
+
+namespace flota {
+
+// What a pull does with a key that has no row yet.
+enum class Missing : uint8_t {
+  kCreate = 1,   // makes the row
+  kInitial = 2,  // gives the values the row would begin with, and makes nothing
+};
+
+// Rows of `dim` weights with their rule's state, for any 64-bit key, made on demand.
+//
+// A row's first value depends on (seed, key) only. A row changes whole: weights, state and counters under the lock of
+// its subtable, of which there are 64, so callers work side by side. Keys may come in any order; in ascending order of
+// subtable_of_hash(hash_key(key)) a batch takes each lock a few times only, and that is several times faster.
+class SparseTable {
+ public:
+  // Requires: spec passed validate() and is sparse.
+  explicit SparseTable(const TableSpec& spec);
+
+  // Copies each key's row into `out`. Thread safety: any thread. Requires: out.size() == keys.size() * dim().
+  void pull(std::span<const Key> keys, std::span<float> out, Missing missing);
+
+  // Applies `values` (keys.size() * dim() floats) to the keys' rows, making those that are missing. A key that stands
+  // twice is updated twice. Thread safety: any thread.
+  void push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values);
+
+  // Whole rows of one virtual shard in the index's order, at most about `max_rows`, from `cursor` (0: the beginning) on.
+  // Every row that is there from the first page to the last comes exactly once, also when the table grows in between.
+  RowPage export_shard(uint32_t shard, uint64_t cursor, size_t max_rows) const;
+
+  // Makes or overwrites whole rows. Requires: columns of the right sizes.
+  void import_rows(const RowPage& page);
+
+  uint32_t dim() const { return dim_; }
+  size_t state_floats() const { return state_floats_; }
+  uint64_t rows() const;
+  size_t bytes() const;  // memory of rows and index
+  const TableSpec& spec() const { return spec_; }
+
+ private:
+  struct Group;
+  struct Run;
+
+  struct alignas(64) Subtable {
+    explicit Subtable(size_t row_bytes) : arena(row_bytes) {}
+    // Where the index is now, for prefetching without the lock; a stale answer costs time only.
+    std::atomic<Line*> lines_hint{nullptr};
+    std::atomic<uint64_t> home_lines_hint{0};
+    mutable std::mutex mutex;
+    uint64_t moves = 0;  // counts the times that entries changed place
+    Index index;
+    Arena arena;
+  };
+
+  template <class Visit>
+  void for_each_group(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit);
+  void prefetch_lines(Group& group) const;
+  void locate(Group& group, Run& run, size_t touched_bytes, Missing missing);
+  Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
+  void update_run(const Step& step, Group& group, const Run& run, const float* gradients);
+  void read_weights(const std::byte* row, float* out) const;
+  void write_weights(std::byte* row, const float* values) const;
+  float* state_of(std::byte* row) const { return reinterpret_cast<float*>(row + weight_bytes_); }
+  RowPage page_of_entries(const Subtable& subtable, uint32_t number, uint64_t cursor, unsigned __int128 end,
+                          size_t max_rows) const;
+
+  TableSpec spec_;
+  uint32_t dim_;
+  size_t weight_bytes_;  // of a row, up to its state
+  size_t state_floats_;
+  size_t row_bytes_;
+  std::unique_ptr<const Rule> rule_;
+  Initializer initializer_;
+  std::array<std::unique_ptr<Subtable>, kSubtables> subtables_;
+};
+
+}  // namespace flota

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/hash.h"
+#include "common/push.h"
+#include "common/result.h"
+#include "common/spec.h"
+#include "wire/codec.h"
+
+// The payloads of frames. Each has encode() and decode(); decode() refuses every value that is not the sender's to
+// choose, so that what comes after it need not doubt. Spans point into the payload. docs/wire_format.md has the bytes.
+namespace flota {
+
+inline constexpr size_t kMaxMessageText = 4096;
+
+struct CreateTable {
+  TableSpec spec;
+
+  void encode(Writer& out) const;
+  static Result<CreateTable> decode(std::span<const std::byte> payload);
+};
+
+struct CreateTableReply {
+  uint64_t table = 0;
+  bool created = false;  // false: it was there already, with the same settings
+
+  void encode(Writer& out) const;
+  static Result<CreateTableReply> decode(std::span<const std::byte> payload);
+};
+
+struct DescribeTable {
+  std::string name;
+
+  void encode(Writer& out) const;
+  static Result<DescribeTable> decode(std::span<const std::byte> payload);
+};
+
+struct DescribeTableReply {
+  TableSpec spec;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+
+  void encode(Writer& out) const;
+  static Result<DescribeTableReply> decode(std::span<const std::byte> payload);
+};
+
+// What a pull of sparse rows begins with; the keys follow.
+struct PullHead {
+  static constexpr size_t kBytes = 24;
+
+  uint64_t table = 0;
+  uint32_t count = 0;
+  uint32_t dim = 0;
+  bool create = true;  // whether missing rows are made
+
+  void encode(Writer& out) const;
+};
+struct Pull : PullHead {
+  std::span<const Key> keys;
+  static Result<Pull> decode(std::span<const std::byte> payload);
+};
+
+// What the answer begins with; count * dim floats follow.
+struct RowsHead {
+  static constexpr size_t kBytes = 8;
+  uint32_t count = 0;
+  uint32_t dim = 0;
+
+  void encode(Writer& out) const;
+  static Result<RowsHead> decode(std::span<const std::byte> payload);
+};
+
+// What a push begins with. Sparse: `count` keys and count * dim floats follow. Dense: `count` block ids (32 bits each)
+// and the blocks' values follow, and dim is 0.
+struct PushHead {
+  static constexpr size_t kBytes = 64;
+
+  uint64_t table = 0;
+  uint64_t worker = 0;
+  uint64_t sequence = 0;
+  uint64_t oldest = 0;  // every sequence number below it was answered: the server may forget those
+  uint64_t step = 0;
+  uint32_t epoch = 0;
+  PushKind kind = PushKind::kGradient;
+  float lr = 0;
+  float scale = 1;
+  uint32_t count = 0;
+  uint32_t dim = 0;
+
+  void encode(Writer& out) const;
+  static Result<PushHead> decode(Reader& in);
+};
+struct Push : PushHead {
+  std::span<const Key> keys;
+  std::span<const float> values;
+  static Result<Push> decode(std::span<const std::byte> payload);
+};
+struct PushDense : PushHead {
+  std::span<const uint32_t> blocks;
+  std::span<const float> values;
+  static Result<PushDense> decode(std::span<const std::byte> payload);
+};
+
+struct PushReply {
+  bool applied = false;  // false: this push had been applied before
+
+  void encode(Writer& out) const;
+  static Result<PushReply> decode(std::span<const std::byte> payload);
+};
+
+struct PullDense {
+  uint64_t table = 0;
+  std::vector<uint32_t> blocks;
+
+  void encode(Writer& out) const;
+  static Result<PullDense> decode(std::span<const std::byte> payload);
+};
+
+struct Barrier {
+  std::string name;
+  uint64_t round = 0;
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  uint64_t wait_ms = 0;
+
+  void encode(Writer& out) const;
+  static Result<Barrier> decode(std::span<const std::byte> payload);
+};
+
+struct Statistic {
+  std::string table;  // empty: of the server itself
+  std::string name;
+  uint64_t value = 0;
+};
+struct StatisticsReply {
+  std::vector<Statistic> values;
+
+  void encode(Writer& out) const;
+  static Result<StatisticsReply> decode(std::span<const std::byte> payload);
+};
+
+struct Export {
+  uint64_t table = 0;
+  uint64_t cursor = 0;
+  uint32_t shard = 0;  // dense: the block's id
+  uint32_t max_rows = 0;
+
+  void encode(Writer& out) const;
+  static Result<Export> decode(std::span<const std::byte> payload);
+};
+
+// Whole rows: the answer to an export, and what an import carries.
+struct Rows {
+  uint64_t table = 0;
+  uint64_t next = 0;  // export: where to go on
+  bool done = true;   // export: nothing is left
+  uint32_t dim = 0;
+  uint32_t state_floats = 0;
+  std::span<const Key> keys;
+  std::span<const uint64_t> updates;
+  std::span<const uint64_t> last_seen;
+  std::span<const float> weights;
+  std::span<const float> state;
+
+  void encode(Writer& out) const;
+  static Result<Rows> decode(std::span<const std::byte> payload);
+};
+
+struct ErrorReply {
+  Error error;
+
+  void encode(Writer& out) const;
+  static Result<ErrorReply> decode(std::span<const std::byte> payload);
+};
+
+}  // namespace flota

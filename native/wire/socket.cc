@@ -1,0 +1,267 @@
+#include "wire/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+namespace flota {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A blocking call returns this often to look at its deadline. Blocking and looking now and then costs one system call a
+// message; asking poll() first costs two.
+constexpr milliseconds kSlice(250);
+
+struct AddressInfoDeleter {
+  void operator()(addrinfo* info) const { freeaddrinfo(info); }
+};
+using AddressInfo = std::unique_ptr<addrinfo, AddressInfoDeleter>;
+
+Result<AddressInfo> resolve(const Endpoint& endpoint, bool to_listen) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  int status = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  if (status != 0) {
+    return Error{ErrorCode::kUnavailable, "cannot find host '" + endpoint.host + "': " + gai_strerror(status)};
+  }
+  return AddressInfo(found);
+}
+
+Result<bool> wait_for(int fd, short events, Deadline deadline) {
+  for (;;) {
+    pollfd poll_fd{fd, events, 0};
+    auto left = deadline.left();
+    int status = poll(&poll_fd, 1, static_cast<int>(left.count()));
+    if (status > 0) return true;
+    if (status < 0 && errno != EINTR) return system_error("poll");
+    if (deadline.passed()) return false;
+  }
+}
+
+Result<Fd> connect_address(const addrinfo& address, Deadline deadline) {
+  Fd fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket");
+  if (connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return system_error("connect");
+    FLOTA_ASSIGN(bool connected, wait_for(fd.get(), POLLOUT, deadline));
+    if (!connected) return Error{ErrorCode::kDeadline, "no answer to the connection attempt"};
+    int status = 0;
+    socklen_t size = sizeof(status);
+    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &status, &size);
+    if (status != 0) {
+      errno = status;
+      return system_error("connect");
+    }
+  }
+  return fd;
+}
+
+sockaddr_un unix_address(const std::string& host, uint16_t port, socklen_t* size) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::string name = "flota/" + host + ":" + std::to_string(port);
+  name.resize(std::min(name.size(), sizeof(address.sun_path) - 1));
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading zero byte: the abstract namespace
+  *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+// Answers at once instead of waiting to fill packets, and notices a peer whose machine is gone within a minute.
+void tune_tcp(int fd) {
+  int yes = 1;
+  int idle = 30;
+  int interval = 10;
+  int probes = 3;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+}  // namespace
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Error system_error(const std::string& what) {
+  int number = errno;
+  bool peer = number == ECONNREFUSED || number == ECONNRESET || number == EPIPE || number == EHOSTUNREACH ||
+              number == ENETUNREACH || number == ETIMEDOUT || number == ENOENT;
+  char text[128];
+  return {peer ? ErrorCode::kUnavailable : ErrorCode::kSystem,
+          what + ": " + std::string(strerror_r(number, text, sizeof(text)))};
+}
+
+Result<Endpoint> Endpoint::parse(const std::string& text) {
+  size_t colon = text.rfind(':');
+  auto wrong = [&] { return invalid("'" + text + "' is not host:port, such as 127.0.0.1:7164 or [::1]:7164"); };
+  if (colon == std::string::npos || colon == 0) return wrong();
+  Endpoint endpoint;
+  endpoint.host = text.substr(0, colon);
+  if (endpoint.host.front() == '[' && endpoint.host.back() == ']') {
+    endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+  } else if (endpoint.host.find(':') != std::string::npos) {
+    return wrong();
+  }
+  const char* end = text.data() + text.size();
+  auto [at, status] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
+  if (status != std::errc() || at != end || endpoint.host.empty()) return wrong();
+  return endpoint;
+}
+
+std::string Endpoint::to_string() const {
+  bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint) {
+  FLOTA_ASSIGN(AddressInfo address, resolve(endpoint, true));
+  Fd fd(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket");
+  int yes = 1;
+  // A restarted server must get its port back while old connections linger.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(fd.get(), address->ai_addr, address->ai_addrlen) != 0 || listen(fd.get(), 1024) != 0) {
+    if (errno == EADDRINUSE) {
+      return Error{ErrorCode::kSystem, "port " + std::to_string(endpoint.port) + " on " + endpoint.host +
+                                           " is in use by another process; choose another port, or 0 for a free one"};
+    }
+    return system_error("listen on " + endpoint.to_string());
+  }
+  sockaddr_storage bound{};
+  socklen_t size = sizeof(bound);
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+  uint16_t port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                                                    : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+  return std::pair(std::move(fd), port);
+}
+
+Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
+  FLOTA_ASSIGN(AddressInfo addresses, resolve(endpoint, false));
+  Error last{ErrorCode::kUnavailable, "no address"};
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    auto fd = connect_address(*address, deadline);
+    if (fd) {
+      tune_tcp(fd->get());
+      return fd;
+    }
+    last = fd.error();
+  }
+  return last;
+}
+
+Result<Fd> listen_unix(const std::string& host, uint16_t port) {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket");
+  socklen_t size = 0;
+  sockaddr_un address = unix_address(host, port, &size);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), 1024) != 0) {
+    return system_error("listen on the local socket of port " + std::to_string(port));
+  }
+  return fd;
+}
+
+Result<Fd> connect_unix(const std::string& host, uint16_t port) {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return system_error("socket");
+  socklen_t size = 0;
+  sockaddr_un address = unix_address(host, port, &size);
+  // Either somebody listens or not: a local connection does not have to be waited for.
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return system_error("connect");
+  return fd;
+}
+
+bool is_local_host(const std::string& host) {
+  if (host == "localhost") return true;
+  in6_addr wanted6{};
+  in_addr wanted4{};
+  bool v4 = inet_pton(AF_INET, host.c_str(), &wanted4) == 1;
+  bool v6 = !v4 && inet_pton(AF_INET6, host.c_str(), &wanted6) == 1;
+  if (v4 && (ntohl(wanted4.s_addr) >> 24) == 127) return true;
+  if (v6 && IN6_IS_ADDR_LOOPBACK(&wanted6)) return true;
+  ifaddrs* interfaces = nullptr;
+  if ((!v4 && !v6) || getifaddrs(&interfaces) != 0) return false;
+  bool found = false;
+  for (ifaddrs* i = interfaces; i != nullptr && !found; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr) continue;
+    if (v4 && i->ifa_addr->sa_family == AF_INET) {
+      found = reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr == wanted4.s_addr;
+    } else if (v6 && i->ifa_addr->sa_family == AF_INET6) {
+      found = std::memcmp(&reinterpret_cast<sockaddr_in6*>(i->ifa_addr)->sin6_addr, &wanted6, sizeof(wanted6)) == 0;
+    }
+  }
+  freeifaddrs(interfaces);
+  return found;
+}
+
+Result<Fd> accept_from(const Fd& listener, Deadline deadline) {
+  for (;;) {
+    Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (fd) {
+      tune_tcp(fd.get());  // refused by Unix sockets, which need none of it
+      return fd;
+    }
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return system_error("accept");
+    FLOTA_ASSIGN(bool ready, wait_for(listener.get(), POLLIN, deadline));
+    if (!ready) return Error{ErrorCode::kDeadline, "nobody connected"};
+  }
+}
+
+Result<bool> wait_readable(int fd, Deadline deadline) { return wait_for(fd, POLLIN, deadline); }
+
+SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) {
+  fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) & ~O_NONBLOCK);
+  timeval slice{0, static_cast<suseconds_t>(std::chrono::microseconds(kSlice).count())};
+  setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+  setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
+}
+
+void SocketStream::close() { shutdown(fd_.get(), SHUT_RDWR); }
+
+Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadline) {
+  for (;;) {
+    if (deadline.left(kSlice) < kSlice) {
+      // Too near for a slice: wait for exactly what is left.
+      FLOTA_ASSIGN(bool ready, wait_for(fd_.get(), POLLIN, deadline));
+      if (!ready) return Error{ErrorCode::kDeadline, "no answer in time"};
+    }
+    ssize_t count = recv(fd_.get(), out.data(), out.size(), 0);
+    if (count > 0) return static_cast<size_t>(count);
+    if (count == 0) return Error{ErrorCode::kUnavailable, "the connection was closed"};
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return system_error("receive");
+    if (deadline.passed()) return Error{ErrorCode::kDeadline, "no answer in time"};
+  }
+}
+
+Result<void> SocketStream::write_all(std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    ssize_t count = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count > 0) {
+      bytes = bytes.subspan(static_cast<size_t>(count));
+      continue;
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return system_error("send");
+    if (deadline.passed()) return Error{ErrorCode::kDeadline, "the peer takes no more data"};
+  }
+  return {};
+}
+
+}  // namespace flota

@@ -1,0 +1,90 @@
+"""What can go wrong, as exceptions.
+
+    FlotaError
+    ├── InvalidArgument (also ValueError)   what the caller passed makes no sense
+    │   ├── UnknownTable                    no table of that name
+    │   ├── TableMismatch                   the table exists with other settings
+    │   ├── NonFiniteValues                 NaN or infinity where the table refuses them
+    │   └── TooLarge                        beyond a limit
+    ├── ServerError                         something between here and a server
+    │   ├── ServerUnavailable (also ConnectionError)   not there, or gone
+    │   ├── ServerBusy                      it has no room for another connection
+    │   ├── DeadlineExceeded (also TimeoutError)       it did not answer in time
+    │   ├── AuthenticationFailed (also PermissionError)  one side does not know the job's secret
+    │   ├── VersionMismatch                 it speaks another protocol version
+    │   ├── WrongServer                     it is not the server expected at that address
+    │   └── ProtocolError                   it sent bytes that make no sense
+    ├── StaleEpoch                          a newer incarnation of this worker is at work
+    ├── ClientClosed                        close() was called
+    └── SystemFailure (also OSError)        the operating system refused: a port, memory, a file
+
+Messages name the server, what was asked of it, and what to do.
+"""
+
+
+class FlotaError(Exception):
+    """The base of all of flota's exceptions."""
+
+
+class InvalidArgument(FlotaError, ValueError):
+    """What the caller passed makes no sense."""
+
+
+class UnknownTable(InvalidArgument):
+    """There is no table of that name on the servers."""
+
+
+class TableMismatch(InvalidArgument):
+    """The table exists with other settings than asked for."""
+
+
+class NonFiniteValues(InvalidArgument):
+    """NaN or infinity for a table that refuses them; nothing was applied."""
+
+
+class TooLarge(InvalidArgument):
+    """A size beyond a limit."""
+
+
+class ServerError(FlotaError):
+    """Something went wrong between this process and a server."""
+
+
+class ServerUnavailable(ServerError, ConnectionError):
+    """A server is not there, or went away and did not come back in time."""
+
+
+class ServerBusy(ServerError):
+    """A server has no room for another connection."""
+
+
+class DeadlineExceeded(ServerError, TimeoutError):
+    """Somebody did not answer in time; the message says who."""
+
+
+class AuthenticationFailed(ServerError, PermissionError):
+    """One side does not know the job's secret, or a certificate does not check."""
+
+
+class VersionMismatch(ServerError):
+    """The other side speaks another version of the protocol."""
+
+
+class WrongServer(ServerError):
+    """The server at that address is not the one that this process expects there."""
+
+
+class ProtocolError(ServerError):
+    """The other side sent bytes that make no sense."""
+
+
+class StaleEpoch(FlotaError):
+    """A newer incarnation of this worker is at work; this one must stop."""
+
+
+class ClientClosed(FlotaError):
+    """The client was closed."""
+
+
+class SystemFailure(FlotaError, OSError):
+    """The operating system refused: a port in use, no memory, an unreadable file."""

@@ -1,0 +1,144 @@
+"""Server rules: how a table turns gradients into weights.
+
+Each has the arguments, defaults and arithmetic of the torch optimizer of the same name. ``lr`` is what a push uses that
+brings no learning rate of its own. ``steps`` says what a rule counts as its step t: ``"row"``, the row's own updates (a
+row without a gradient is skipped, as torch skips a parameter without one), or ``"push"``, the step that travels with
+the push, as in ``torch.optim.SparseAdam``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
+
+from flota import _core
+
+Steps = Literal["row", "push"]
+
+# Where a rule's argument is called otherwise in the core.
+_NATIVE_NAMES = {"eps": "epsilon", "initial_accumulator_value": "initial_accumulator"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What all rules share. Use one of the subclasses."""
+
+    kind: ClassVar[_core.RuleKind]
+    lr: float = 0.01
+    weight_decay: float = 0.0
+
+    def to_native(self) -> _core.RuleSpec:
+        spec = _core.RuleSpec()
+        spec.kind = self.kind
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "betas":
+                spec.beta1, spec.beta2 = value
+            elif field.name == "steps":
+                spec.steps = _core.StepSource[value]
+            else:
+                setattr(spec, _NATIVE_NAMES.get(field.name, field.name), value)
+        return spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(Rule):
+    """``torch.optim.SGD`` without momentum."""
+
+    kind = _core.RuleKind.sgd
+    lr: float = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Momentum(Rule):
+    """``torch.optim.SGD`` with momentum."""
+
+    kind = _core.RuleKind.momentum
+    lr: float = 1e-3
+    momentum: float = 0.9
+    dampening: float = 0.0
+    nesterov: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adagrad(Rule):
+    """``torch.optim.Adagrad``."""
+
+    kind = _core.RuleKind.adagrad
+    lr: float = 1e-2
+    lr_decay: float = 0.0
+    initial_accumulator_value: float = 0.0
+    eps: float = 1e-10
+    steps: Steps = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSProp(Rule):
+    """``torch.optim.RMSprop``."""
+
+    kind = _core.RuleKind.rmsprop
+    lr: float = 1e-2
+    alpha: float = 0.99
+    eps: float = 1e-8
+    momentum: float = 0.0
+    centered: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Rule):
+    """``torch.optim.Adam``; with ``steps="push"``, ``torch.optim.SparseAdam``."""
+
+    kind = _core.RuleKind.adam
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    amsgrad: bool = False
+    steps: Steps = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamW(Rule):
+    """``torch.optim.AdamW``: weight decay apart from the gradient."""
+
+    kind = _core.RuleKind.adamw
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    amsgrad: bool = False
+    steps: Steps = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adamax(Rule):
+    """``torch.optim.Adamax``."""
+
+    kind = _core.RuleKind.adamax
+    lr: float = 2e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    steps: Steps = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lamb(Rule):
+    """LAMB (You et al. 2020), for dense tables: such a parameter stays whole on one server."""
+
+    kind = _core.RuleKind.lamb
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-6
+    steps: Steps = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FTRL(Rule):
+    """FTRL-Proximal (McMahan et al. 2013)."""
+
+    kind = _core.RuleKind.ftrl
+    lr: float = 1e-3
+    l1: float = 0.0
+    l2: float = 0.0
+    lr_power: float = -0.5
+    initial_accumulator_value: float = 0.0

@@ -1,0 +1,77 @@
+"""One parameter server, in the foreground: ``python -m flota.server --port 7164``.
+
+The job's secret comes from ``FLOTA_SECRET`` or ``FLOTA_SECRET_FILE``, never from the command line, where every user of
+the machine could read it. When the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``.
+It ends when a client asks for it, or with SIGINT or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from flota import _core, config
+from flota.errors import FlotaError
+
+# How often the waiting thread looks for a signal.
+_LOOK_MS = 200
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m flota.server", description="Run one parameter server.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one (default)")
+    parser.add_argument("--index", type=int, default=0, help="this server's place among all, from 0 (default)")
+    parser.add_argument("--servers", type=int, default=1, help="how many servers the job has (default: 1)")
+    parser.add_argument("--tls-certificate", default="", metavar="FILE", help="PEM certificate for TCP connections")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="PEM key of the certificate")
+    parser.add_argument("--tls-authority", default="", metavar="FILE", help="demand client certificates signed by it")
+    parser.add_argument("--no-local-sockets", action="store_true", help="serve TCP only, also peers on this host")
+    parser.add_argument("--max-connections", type=int, default=4096, help="most connections at once (default: 4096)")
+    parser.add_argument("--max-payload-mb", type=int, default=256, help="largest message in MiB (default: 256)")
+    return parser
+
+
+def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
+    options = _core.ServerOptions()
+    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    options.endpoint = f"{host}:{arguments.port}"
+    options.secret = config.job_secret()
+    options.index = arguments.index
+    options.count = arguments.servers
+    options.local_sockets = not arguments.no_local_sockets
+    options.max_connections = arguments.max_connections
+    options.max_payload = arguments.max_payload_mb << 20
+    options.tls.certificate = arguments.tls_certificate
+    options.tls.key = arguments.tls_key
+    options.tls.authority = arguments.tls_authority
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    stop_asked = False
+
+    def ask_to_stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stop_asked
+        stop_asked = True
+
+    signal.signal(signal.SIGINT, ask_to_stop)
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    try:
+        server = _core.Server.start(_options(arguments))
+    except FlotaError as error:
+        print(f"flota server: {error}", file=sys.stderr)
+        return 1
+    print(f"flota server {arguments.index} of {arguments.servers} listening on {server.endpoint}", flush=True)
+    while not stop_asked and not server.wait(_LOOK_MS):
+        pass
+    server.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
