@@ -27,10 +27,12 @@ $(DEPS): constraints.txt
 	@touch $@
 
 # An editable install: Python sources are used in place, so only native sources and the set of files can make it stale.
+# The stamp bears the time at which the build began: what is edited meanwhile is built by the next run.
 $(PACKAGE): $(DEPS) pyproject.toml CMakeLists.txt $(wildcard cmake/*.cmake) build/sources.txt \
             $(shell find native -name '*.h' -o -name '*.cc' 2>/dev/null)
+	@touch $@.begun
 	@scripts/setup package
-	@touch $@
+	@mv $@.begun $@
 
 # Rewritten only when a file comes or goes, which time stamps of files do not tell.
 build/sources.txt: FORCE

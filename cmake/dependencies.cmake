@@ -1,7 +1,8 @@
 # What the build needs from outside: Python, nanobind, Boost's headers, OpenSSL, threads.
 
 if(FLOTA_PYTHON)
-  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+  find_package(Python 3.10 REQUIRED
+    COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
   execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
     OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   find_package(nanobind CONFIG REQUIRED)

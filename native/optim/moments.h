@@ -10,7 +10,7 @@
 namespace flota {
 
 // 1 / (1 - beta^t), or its square root, for t = 1, 2, ...: rows of one push differ in t, and a pow() for each row would
-// cost more than the rest of its update. Copies of the values end where they have become 1 (beta 0.999: 16,600 of
+// cost more than the rest of its update. Copies of the values end where they have become 1 (beta 0.999: 16,000 of
 // them), or at kMaxEntries; beyond that, unless they are 1, they are computed.
 class BiasCorrections {
  public:

@@ -1,58 +1,70 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 #include "table/pages.h"
 
 namespace flota {
 
-// Rows of one size, numbered from 1, that never move: a pointer to a row stays good for the arena's life. Segment k
-// holds 2^k times the rows of the first, so a small table stays small and a large one needs few segments.
-// Thread safety: the caller's lock.
+// Rows of one size, numbered, that never move: a pointer to a row stays good for the arena's life. Row numbers count in
+// segments of a power of two, so that finding a row is a shift, a mask and a product. The first segments are smaller
+// than their numbers would allow, and those numbers are left out: a small table stays small. Thread safety: the
+// caller's lock.
 class Arena {
  public:
-  static constexpr uint32_t kFirstSegmentRows = 64;
-  static constexpr uint32_t kMaxRows = (1u << 26) - kFirstSegmentRows - 1;
+  static constexpr uint32_t kNumbers = 1u << 26;
 
-  explicit Arena(size_t row_bytes) : row_bytes_(row_bytes) {}
+  // Requires: the pool outlives the arena.
+  Arena(PagePool& pool, size_t row_bytes) : pool_(pool), row_bytes_(row_bytes), width_(width_for(kSegmentBytes)) {}
 
-  // The number of a new, zeroed row. Throws std::bad_alloc, or std::length_error when all numbers are taken.
+  // The number, above 0, of a new, zeroed row. Throws std::bad_alloc, or std::length_error when none is left.
   uint32_t add() {
-    if (rows_ == kMaxRows) throw std::length_error("a table part is full: 67 million rows; use more servers");
-    uint32_t number = rows_ + 1;
-    Pages& segment = segments_[segment_of(number)];
-    if (segment.data() == nullptr) segment = Pages((size_t{kFirstSegmentRows} << segment_of(number)) * row_bytes_);
-    rows_ = number;
-    return number;
+    if (next_ == end_) open_segment();
+    ++rows_;
+    return next_++;
   }
 
-  // Any number may be asked for: 0, "no row", gives a pointer that must not be read but may be prefetched, so that
-  // lookups need no branch for it.
+  // Any row that add() gave. 0, "no row", may be asked for once there is a row: the pointer must not be read but may be
+  // prefetched, so that lookups need no branch for it.
   std::byte* row(uint32_t number) const {
-    uint32_t place = number + kFirstSegmentRows;
-    uint32_t width = static_cast<uint32_t>(std::bit_width(place)) - 1;
-    uint32_t slot = place - (1u << width);
-    return segments_[width - kFirstWidth].data() + size_t{slot} * row_bytes_;
+    return segments_[number >> width_] + size_t{number & ((1u << width_) - 1)} * row_bytes_;
   }
 
   uint32_t rows() const { return rows_; }
   size_t bytes() const { return size_t{rows_} * row_bytes_; }
 
  private:
-  static constexpr uint32_t kFirstWidth = 6;
-  static_assert(kFirstSegmentRows == 1u << kFirstWidth);
+  static constexpr size_t kFirstBytes = 4096;
+  static constexpr size_t kSegmentBytes = size_t{256} << 10;
 
-  static uint32_t segment_of(uint32_t number) {
-    return static_cast<uint32_t>(std::bit_width(number + kFirstSegmentRows)) - 1 - kFirstWidth;
+  uint32_t width_for(size_t bytes) const {
+    return static_cast<uint32_t>(std::bit_width(std::max<size_t>(bytes / row_bytes_, 8))) - 1;
   }
 
+  void open_segment() {
+    const auto number = static_cast<uint32_t>(segments_.size());
+    if (number >= kNumbers >> width_) throw std::length_error("a table part is full; use more servers");
+    const uint32_t width = std::min(width_for(kFirstBytes) + number, width_);
+    pages_.push_back(pool_.take((size_t{1} << width) * row_bytes_));
+    segments_.push_back(pages_.back().data());
+    next_ = number << width_;
+    end_ = next_ + (1u << width);
+    if (next_ == 0) ++next_;
+  }
+
+  PagePool& pool_;
   size_t row_bytes_;
+  uint32_t width_;  // of a segment's numbers, in bits
   uint32_t rows_ = 0;
-  std::array<Pages, 21> segments_;
+  uint32_t next_ = 0;
+  uint32_t end_ = 0;
+  std::vector<std::byte*> segments_;
+  std::vector<Pages> pages_;
 };
 
 }  // namespace flota

@@ -35,10 +35,10 @@ Entry* Index::place(uint64_t position) const {
 void Index::grow() {
   // By a quarter: homes keep their order when the number of lines changes, so moving is one pass over both in
   // sequence, cheap enough to do often, and memory stays close to what is used.
-  Index larger;
+  Index larger(*pool_);
   larger.home_lines_ = home_lines_ == 0 ? kFirstLines : home_lines_ + home_lines_ / 4 + 1;
   for (;;) {
-    larger.pages_ = Pages(larger.all_lines() * sizeof(Line));
+    larger.pages_ = pool_->take(larger.all_lines() * sizeof(Line));
     bool all_placed = true;
     for (uint64_t i = 0; i < all_lines() && all_placed; ++i) {
       for (const Entry& entry : lines()[i].entries) {

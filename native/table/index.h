@@ -90,6 +90,9 @@ static_assert(sizeof(Line) == 64);
 // wrap at the end: a few spare lines take the overflow of the last ones. Thread safety: the caller's lock.
 class Index {
  public:
+  // Requires: the pool outlives the index.
+  explicit Index(PagePool& pool) : pool_(&pool) {}
+
   // The entry of `position`, or null.
   Entry* find(uint64_t position) const {
     if (home_lines_ == 0) return nullptr;
@@ -133,6 +136,7 @@ class Index {
   Entry* place(uint64_t position) const;
   void grow();
 
+  PagePool* pool_;
   Pages pages_;
   uint64_t home_lines_ = 0;
   uint64_t entries_ = 0;

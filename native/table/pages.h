@@ -1,21 +1,30 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace flota {
 
-// Zeroed memory on a 64-byte boundary. From two megabytes on it comes straight from the kernel on huge pages, where
-// random access costs 5 to 30% less, and only what is touched takes real memory.
+class PagePool;
+
+// Zeroed memory on a 64-byte boundary, given back when it goes away.
 class Pages {
  public:
   Pages() = default;
+  // From two megabytes on it comes straight from the kernel on huge pages, and only what is touched takes real memory.
   explicit Pages(size_t bytes);  // throws std::bad_alloc
   ~Pages();
-  Pages(Pages&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Pages(Pages&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        pool_(std::exchange(other.pool_, nullptr)) {}
   Pages& operator=(Pages&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(pool_, other.pool_);
     return *this;
   }
 
@@ -23,8 +32,30 @@ class Pages {
   size_t bytes() const { return bytes_; }
 
  private:
+  friend class PagePool;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  PagePool* pool_ = nullptr;  // null: its own
+};
+
+// Pieces of huge pages. A table is made of many arrays of some hundred kilobytes; on pages of four kilobytes each random
+// access to them would walk the page tables, which costs more than the access itself. Thread safety: any thread.
+// Requires: outlives what it gave.
+class PagePool {
+ public:
+  // Small pieces come from the heap.
+  Pages take(size_t bytes);  // throws std::bad_alloc
+
+ private:
+  friend class Pages;
+  void give_back(std::byte* data, size_t bytes);
+
+  std::mutex mutex_;
+  std::vector<Pages> blocks_;
+  size_t block_bytes_ = 0;                // of all blocks
+  std::map<std::byte*, size_t> used_;     // pieces given back, by address; neighbours are joined
+  std::byte* fresh_ = nullptr;            // the newest block's untouched rest
+  size_t fresh_bytes_ = 0;
 };
 
 }  // namespace flota

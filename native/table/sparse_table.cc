@@ -1,6 +1,7 @@
 #include "table/sparse_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "common/check.h"
@@ -10,7 +11,10 @@
 namespace flota {
 namespace {
 
-constexpr size_t kMaxGroup = 128;
+constexpr size_t kMaxRun = 128;
+// With fewer keys than this in a run, waiting for memory is not hidden within the run.
+constexpr size_t kShortRun = 32;
+constexpr size_t kAhead = 64;
 
 size_t weight_bytes(const TableSpec& spec) {
   size_t bytes = spec.dim * (spec.storage == Storage::kFloat32 ? sizeof(float) : sizeof(uint16_t));
@@ -18,29 +22,19 @@ size_t weight_bytes(const TableSpec& spec) {
 }
 
 // How many rows to have on their way from memory at once: as many as the first-level cache keeps.
-size_t group_size(size_t touched_bytes) {
-  return std::clamp<size_t>(24576 / touched_bytes, 16, kMaxGroup);
-}
+size_t run_limit(size_t touched_bytes) { return std::clamp<size_t>(24576 / touched_bytes, 16, kMaxRun); }
 
 }  // namespace
 
-// A few keys on their way through three passes: ask for index lines; find rows and ask for them; use them. Memory
-// answers the requests of a pass while the next ones are made.
-struct SparseTable::Group {
-  size_t size;
-  uint64_t position[kMaxGroup];
-  uint8_t subtable[kMaxGroup];
-  Entry* entry[kMaxGroup];
-  std::byte* row[kMaxGroup];  // null: missing, and not to be made
-  uint16_t late[kMaxGroup];   // keys not found in their home line
-};
-
-// Consecutive keys of one subtable within a group.
+// Consecutive keys of one subtable, on their way through three passes under its lock: fetch index lines; find rows and
+// ask for them; use them. Memory serves the many requests of a pass side by side.
 struct SparseTable::Run {
-  size_t begin;
-  size_t end;
+  size_t first;  // place of the first key in the batch
+  size_t size;
   uint32_t subtable;
-  uint64_t moves;  // of the subtable when the entries were found
+  uint64_t position[kMaxRun];
+  Entry* entry[kMaxRun];
+  std::byte* row[kMaxRun];  // null: missing, and not to be made
 };
 
 SparseTable::SparseTable(const TableSpec& spec)
@@ -54,7 +48,7 @@ SparseTable::SparseTable(const TableSpec& spec)
   FLOTA_CHECK(spec.kind == TableKind::kSparse, "a sparse table needs a sparse spec");
   state_floats_ = rule_->state_slots() * dim_;
   row_bytes_ = weight_bytes_ + state_floats_ * sizeof(float);
-  for (auto& subtable : subtables_) subtable = std::make_unique<Subtable>(row_bytes_);
+  for (auto& subtable : subtables_) subtable = std::make_unique<Subtable>(pool_, row_bytes_);
 }
 
 void SparseTable::read_weights(const std::byte* row, float* out) const {
@@ -85,66 +79,69 @@ void SparseTable::write_weights(std::byte* row, const float* values) const {
   }
 }
 
-void SparseTable::prefetch_lines(Group& group) const {
-  for (size_t i = 0; i < group.size; ++i) {
-    const Subtable& subtable = *subtables_[group.subtable[i]];
-    Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
-    uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
-    __builtin_prefetch(Index::home(lines, home_lines, group.position[i]));
+void SparseTable::prefetch_line(Key key) const {
+  const uint64_t hash = hash_key(key);
+  const Subtable& subtable = *subtables_[subtable_of_hash(hash)];
+  Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
+  uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
+  __builtin_prefetch(Index::home(lines, home_lines, position_of_hash(hash)));
+}
+
+// Finds the run's rows and asks for them. Requires: the subtable's lock, and that it has an entry at least.
+void SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
+  Line* const lines = subtable.index.lines();
+  const uint64_t home_lines = subtable.index.home_lines();
+  // Real loads: this processor drops prefetches that come faster than memory answers.
+  for (size_t i = 0; i < run.size; ++i) {
+    Line* line = Index::home(lines, home_lines, run.position[i]);
+    asm volatile("" ::"r"(line->entries[0].tag));
+  }
+  constexpr size_t kWord = 64;
+  for (size_t begin = 0; begin < run.size; begin += kWord) {
+    const size_t end = std::min(run.size, begin + kWord);
+    // Which keys were not in their home lines, as bits in a register: a list in memory would be written at places that
+    // depend on data still under way, and later loads would wait for it.
+    uint64_t late = 0;
+    for (size_t i = begin; i < end; ++i) {
+      Line* line = Index::home(lines, home_lines, run.position[i]);
+      const int place = line->find(run.position[i]);
+      Entry* entry = &line->entries[place & (Line::kEntries - 1)];
+      const uint32_t number = entry->row();
+      run.entry[i] = entry;
+      run.row[i] = subtable.arena.row(number);
+      prefetch_bytes(run.row[i], touched_bytes);
+      late |= static_cast<uint64_t>((place < 0) | (number == 0)) << (i - begin);
+    }
+    for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
+      __builtin_prefetch(Index::home(lines, home_lines, run.position[begin + std::countr_zero(rest)]) + 1);
+    }
+    for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
+      const size_t i = begin + static_cast<size_t>(std::countr_zero(rest));
+      run.entry[i] = subtable.index.find(run.position[i]);
+      run.row[i] = nullptr;
+      if (run.entry[i] == nullptr) continue;
+      run.row[i] = subtable.arena.row(run.entry[i]->row());
+      prefetch_bytes(run.row[i], touched_bytes);
+    }
   }
 }
 
-void SparseTable::locate(Group& group, Run& run, size_t touched_bytes, Missing missing) {
-  Subtable& subtable = *subtables_[run.subtable];
-  std::lock_guard lock(subtable.mutex);
-  size_t late = 0;
-  if (subtable.index.home_lines() == 0) {
-    for (size_t i = run.begin; i < run.end; ++i) group.late[late++] = static_cast<uint16_t>(i);
-  } else {
-    Line* lines = subtable.index.lines();
-    uint64_t home_lines = subtable.index.home_lines();
-    for (size_t i = run.begin; i < run.end; ++i) {
-      Line* line = Index::home(lines, home_lines, group.position[i]);
-      int place = line->find(group.position[i]);
-      Entry* entry = &line->entries[place & (Line::kEntries - 1)];
-      group.entry[i] = entry;
-      group.row[i] = subtable.arena.row(entry->row());
-      prefetch_bytes(group.row[i], touched_bytes);
-      // No branch: whether a key overflowed its home line is not predictable.
-      group.late[late] = static_cast<uint16_t>(i);
-      late += static_cast<size_t>((place < 0) | (entry->row() == 0));
-    }
-    for (size_t k = 0; k < late; ++k) {
-      __builtin_prefetch(Index::home(lines, home_lines, group.position[group.late[k]]) + 1);
-    }
-  }
-  size_t absent = 0;
-  for (size_t k = 0; k < late; ++k) {
-    size_t i = group.late[k];
-    Entry* entry = subtable.index.find(group.position[i]);
-    group.entry[i] = entry;
-    group.row[i] = nullptr;
+void SparseTable::create_missing(Subtable& subtable, Run& run) {
+  bool moved = false;
+  for (size_t i = 0; i < run.size; ++i) {
+    if (run.row[i] != nullptr) continue;
+    // A key that stands twice in the run was made a moment ago.
+    Entry* entry = subtable.index.find(run.position[i]);
     if (entry == nullptr) {
-      group.late[absent++] = static_cast<uint16_t>(i);
-      continue;
+      Line* before = subtable.index.lines();
+      entry = create(subtable, run.subtable, run.position[i]);
+      moved |= subtable.index.lines() != before;
     }
-    group.row[i] = subtable.arena.row(entry->row());
-    prefetch_bytes(group.row[i], touched_bytes);
+    run.entry[i] = entry;
+    run.row[i] = subtable.arena.row(entry->row());
   }
-  if (absent > 0 && missing == Missing::kCreate) {
-    uint64_t moves = subtable.moves;
-    for (size_t k = 0; k < absent; ++k) {
-      size_t i = group.late[k];
-      // A key that stands twice in the run was made a moment ago.
-      Entry* entry = subtable.index.find(group.position[i]);
-      group.entry[i] = entry != nullptr ? entry : create(subtable, run.subtable, group.position[i]);
-      group.row[i] = subtable.arena.row(group.entry[i]->row());
-    }
-    if (subtable.moves != moves) {
-      for (size_t i = run.begin; i < run.end; ++i) group.entry[i] = subtable.index.find(group.position[i]);
-    }
-  }
-  run.moves = subtable.moves;
+  if (!moved) return;
+  for (size_t i = 0; i < run.size; ++i) run.entry[i] = subtable.index.find(run.position[i]);
 }
 
 Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t position) {
@@ -160,106 +157,109 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
     write_weights(data, weights.data());
   }
   if (state_floats_ > 0) rule_->init_state({state_of(data), state_floats_}, dim_);
-  Line* before = subtable.index.lines();
   Entry* entry = subtable.index.insert(position, row);
-  if (subtable.index.lines() != before) {
-    ++subtable.moves;
-    subtable.lines_hint.store(subtable.index.lines(), std::memory_order_relaxed);
-    subtable.home_lines_hint.store(subtable.index.home_lines(), std::memory_order_relaxed);
-  }
+  subtable.lines_hint.store(subtable.index.lines(), std::memory_order_relaxed);
+  subtable.home_lines_hint.store(subtable.index.home_lines(), std::memory_order_relaxed);
   return entry;
 }
 
 template <class Visit>
-void SparseTable::for_each_group(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit) {
-  const size_t step = group_size(touched_bytes);
-  Group group;
-  Run runs[kMaxGroup];
-  for (size_t first = 0; first < keys.size(); first += group.size) {
-    group.size = std::min(step, keys.size() - first);
-    for (size_t i = 0; i < group.size; ++i) {
-      uint64_t hash = hash_key(keys[first + i]);
-      group.position[i] = position_of_hash(hash);
-      group.subtable[i] = static_cast<uint8_t>(subtable_of_hash(hash));
+void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit) {
+  const size_t limit = run_limit(touched_bytes);
+  Run run;
+  run.size = 0;
+  size_t ahead = 0;
+  for (run.first = 0; run.first < keys.size(); run.first += run.size) {
+    run.subtable = subtable_of_hash(hash_key(keys[run.first]));
+    const size_t most = std::min(limit, keys.size() - run.first);
+    for (run.size = 0; run.size < most; ++run.size) {
+      const uint64_t hash = hash_key(keys[run.first + run.size]);
+      if (subtable_of_hash(hash) != run.subtable) break;
+      run.position[run.size] = position_of_hash(hash);
     }
-    prefetch_lines(group);
-    size_t run_count = 0;
-    for (size_t i = 0; i < group.size;) {
-      Run& run = runs[run_count++];
-      run = {i, i + 1, group.subtable[i], 0};
-      while (run.end < group.size && group.subtable[run.end] == run.subtable) ++run.end;
-      locate(group, run, touched_bytes, missing);
-      i = run.end;
+    if (run.size < kShortRun) {
+      ahead = std::max(ahead, run.first + run.size);
+      const size_t until = std::min(keys.size(), run.first + run.size + kAhead);
+      for (; ahead < until; ++ahead) prefetch_line(keys[ahead]);
     }
-    for (size_t r = 0; r < run_count; ++r) {
-      Subtable& subtable = *subtables_[runs[r].subtable];
-      std::lock_guard lock(subtable.mutex);
-      if (runs[r].moves != subtable.moves) {
-        // Somebody made the index grow since: rows stay, entries move.
-        for (size_t i = runs[r].begin; i < runs[r].end; ++i) group.entry[i] = subtable.index.find(group.position[i]);
-      }
-      visit(group, runs[r], first);
+    Subtable& subtable = *subtables_[run.subtable];
+    std::lock_guard lock(subtable.mutex);
+    if (subtable.index.entries() > 0) {
+      find_rows(subtable, run, touched_bytes);
+    } else {
+      std::fill_n(run.row, run.size, nullptr);
     }
+    if (missing == Missing::kCreate) create_missing(subtable, run);
+    visit(run);
   }
 }
 
 void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing) {
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
-  for_each_group(keys, weight_bytes_, missing, [&](Group& group, const Run& run, size_t first) {
-    for (size_t i = run.begin; i < run.end; ++i) {
-      float* target = out.data() + (first + i) * dim_;
-      if (group.row[i] != nullptr) {
-        read_weights(group.row[i], target);
+  for_each_run(keys, weight_bytes_, missing, [&](const Run& run) {
+    float* target = out.data() + run.first * dim_;
+    if (spec_.storage == Storage::kFloat32 && missing == Missing::kCreate) {
+      const size_t dim = dim_;
+      for (size_t i = 0; i < run.size; ++i) {
+        copy_floats(target + i * dim, reinterpret_cast<const float*>(run.row[i]), dim);
+      }
+      return;
+    }
+    for (size_t i = 0; i < run.size; ++i) {
+      if (run.row[i] != nullptr) {
+        read_weights(run.row[i], target + i * dim_);
       } else {
-        initializer_.fill(keys[first + i], 0, {target, dim_});
+        initializer_.fill(keys[run.first + i], 0, {target + i * dim_, dim_});
       }
     }
   });
 }
 
-void SparseTable::update_run(const Step& step, Group& group, const Run& run, const float* gradients) {
-  RowView views[kMaxGroup];
-  size_t count = run.end - run.begin;
+void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
+  RowView views[kMaxRun];
   thread_local std::vector<float> unpacked;
   const bool packed = spec_.storage != Storage::kFloat32;
-  if (packed) unpacked.resize(count * dim_);
-  for (size_t k = 0; k < count; ++k) {
-    std::byte* row = group.row[run.begin + k];
-    float* weights = reinterpret_cast<float*>(row);
+  if (packed) unpacked.resize(run.size * dim_);
+  for (size_t i = 0; i < run.size; ++i) {
+    float* weights = reinterpret_cast<float*>(run.row[i]);
     if (packed) {
-      weights = unpacked.data() + k * dim_;
-      read_weights(row, weights);
+      weights = unpacked.data() + i * dim_;
+      read_weights(run.row[i], weights);
     }
-    views[k] = {weights, state_of(row), group.entry[run.begin + k]->updates()};
+    views[i] = {weights, state_of(run.row[i]), run.entry[i]->updates()};
   }
-  rule_->update(step, dim_, {views, count}, gradients);
+  rule_->update(step, dim_, {views, run.size}, gradients);
   if (packed) {
-    for (size_t k = 0; k < count; ++k) write_weights(group.row[run.begin + k], views[k].weights);
+    for (size_t i = 0; i < run.size; ++i) write_weights(run.row[i], views[i].weights);
+  }
+}
+
+void SparseTable::add_or_assign(PushKind kind, float scale, const Run& run, const float* values) {
+  thread_local std::vector<float> weights;
+  weights.resize(dim_);
+  for (size_t i = 0; i < run.size; ++i) {
+    const float* value = values + i * dim_;
+    if (kind == PushKind::kDelta) {
+      read_weights(run.row[i], weights.data());
+      for (size_t j = 0; j < dim_; ++j) weights[j] += scale * value[j];
+      value = weights.data();
+    }
+    write_weights(run.row[i], value);
   }
 }
 
 void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values) {
-  size_t touched = kind == PushKind::kGradient ? row_bytes_ : weight_bytes_;
-  for_each_group(keys, touched, Missing::kCreate, [&](Group& group, const Run& run, size_t first) {
-    const float* run_values = values + (first + run.begin) * dim_;
-    if (kind == PushKind::kGradient) {
-      update_run(step, group, run, run_values);
+  const bool gradient = kind == PushKind::kGradient;
+  for_each_run(keys, gradient ? row_bytes_ : weight_bytes_, Missing::kCreate, [&](const Run& run) {
+    const float* run_values = values + run.first * dim_;
+    if (gradient) {
+      update(step, run, run_values);
     } else {
-      thread_local std::vector<float> weights;
-      weights.resize(dim_);
-      for (size_t i = run.begin; i < run.end; ++i) {
-        const float* value = values + (first + i) * dim_;
-        if (kind == PushKind::kDelta) {
-          read_weights(group.row[i], weights.data());
-          for (size_t j = 0; j < dim_; ++j) weights[j] += step.scale * value[j];
-          value = weights.data();
-        }
-        write_weights(group.row[i], value);
-      }
+      add_or_assign(kind, step.scale, run, run_values);
     }
     const uint64_t counted = kind == PushKind::kAssign ? 0 : 1;
-    for (size_t i = run.begin; i < run.end; ++i) {
-      group.entry[i]->set_counters(group.entry[i]->updates() + counted, step.step);
+    for (size_t i = 0; i < run.size; ++i) {
+      run.entry[i]->set_counters(run.entry[i]->updates() + counted, step.step);
     }
   });
 }

@@ -55,26 +55,26 @@ class SparseTable {
   const TableSpec& spec() const { return spec_; }
 
  private:
-  struct Group;
   struct Run;
 
   struct alignas(64) Subtable {
-    explicit Subtable(size_t row_bytes) : arena(row_bytes) {}
+    Subtable(PagePool& pool, size_t row_bytes) : index(pool), arena(pool, row_bytes) {}
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
     mutable std::mutex mutex;
-    uint64_t moves = 0;  // counts the times that entries changed place
     Index index;
     Arena arena;
   };
 
   template <class Visit>
-  void for_each_group(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit);
-  void prefetch_lines(Group& group) const;
-  void locate(Group& group, Run& run, size_t touched_bytes, Missing missing);
+  void for_each_run(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit);
+  void prefetch_line(Key key) const;
+  void find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
+  void create_missing(Subtable& subtable, Run& run);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
-  void update_run(const Step& step, Group& group, const Run& run, const float* gradients);
+  void update(const Step& step, const Run& run, const float* gradients);
+  void add_or_assign(PushKind kind, float scale, const Run& run, const float* values);
   void read_weights(const std::byte* row, float* out) const;
   void write_weights(std::byte* row, const float* values) const;
   float* state_of(std::byte* row) const { return reinterpret_cast<float*>(row + weight_bytes_); }
@@ -88,6 +88,7 @@ class SparseTable {
   size_t row_bytes_;
   std::unique_ptr<const Rule> rule_;
   Initializer initializer_;
+  PagePool pool_;
   std::array<std::unique_ptr<Subtable>, kSubtables> subtables_;
 };
 

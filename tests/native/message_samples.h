@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "wire/frame.h"
+#include "wire/messages.h"
+
+// One sample of every message, and what decodes it: for the tests of the wire and as the seed of the fuzz corpus.
+namespace flota::testing {
+
+// A payload on a multiple of eight bytes and exactly as long as it is, so that a sanitizer sees a read beyond it.
+class Payload {
+ public:
+  explicit Payload(std::span<const std::byte> bytes) : bytes_(bytes.begin(), bytes.end()) {}
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Decodes, and encodes again what was decoded.
+using Transcode = Result<std::vector<std::byte>> (*)(std::span<const std::byte>);
+
+inline std::vector<std::byte> taken(const Writer& out) { return {out.bytes().begin(), out.bytes().end()}; }
+
+template <class Message>
+Result<std::vector<std::byte>> transcode(std::span<const std::byte> payload) {
+  FLOTA_ASSIGN(Message message, Message::decode(payload));
+  Writer out;
+  message.encode(out);
+  if constexpr (requires { message.keys, message.values; }) {
+    out.put_array(message.keys);
+    out.put_array(message.values);
+  } else if constexpr (requires { message.blocks, message.values; }) {
+    out.put_array(message.blocks);
+    out.put_array(message.values);
+  } else if constexpr (std::is_same_v<Message, Pull>) {
+    out.put_array(message.keys);
+  }
+  return taken(out);
+}
+
+struct Sample {
+  const char* name;
+  MessageKind kind;
+  std::vector<std::byte> payload;
+  Transcode transcode;
+};
+
+inline TableSpec sample_spec(bool dense) {
+  TableSpec spec;
+  spec.name = dense ? "tower/weight" : "users";
+  spec.kind = dense ? TableKind::kDense : TableKind::kSparse;
+  spec.storage = dense ? Storage::kBFloat16 : Storage::kFloat32;
+  spec.allow_nonfinite = dense;
+  spec.seed = 0x0102030405060708;
+  spec.init = dense ? InitSpec{InitKind::kTruncatedNormal, 0, 1, -2, 2} : InitSpec{InitKind::kUniform, -0.5, 0.5};
+  if (dense) {
+    spec.size = 100;
+    spec.rule.kind = RuleKind::kAdamW;
+    spec.rule.steps = StepSource::kPush;
+    spec.rule.weight_decay = 0.25;
+    spec.rule.beta1 = 0.5;
+    spec.rule.beta2 = 0.75;
+    spec.rule.epsilon = 0.125;
+    spec.rule.amsgrad = true;
+    spec.blocks = {{0, 0, 48}, {2, 64, 36}};
+  } else {
+    spec.dim = 16;
+    spec.rule.kind = RuleKind::kAdagrad;
+    spec.rule.lr = 0.5;
+    spec.rule.epsilon = 0.125;
+    spec.rule.initial_accumulator = 2;
+  }
+  return spec;
+}
+
+inline PushHead sample_push_head(uint32_t count, uint32_t dim) {
+  PushHead head;
+  head.table = 0x1112131415161718;
+  head.worker = 0x2122232425262728;
+  head.sequence = 9;
+  head.oldest = 4;
+  head.step = 1000;
+  head.epoch = 3;
+  head.kind = PushKind::kDelta;
+  head.lr = 0.5;
+  head.scale = 0.25;
+  head.count = count;
+  head.dim = dim;
+  return head;
+}
+
+template <class Message>
+std::vector<std::byte> encoded(const Message& message) {
+  Writer out;
+  message.encode(out);
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_pull() {
+  const std::array<Key, 3> keys = {0, 42, ~uint64_t{0}};
+  Writer out;
+  PullHead{0x1112131415161718, 3, 16, false}.encode(out);
+  out.put_array(std::span<const Key>(keys));
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_rows_reply() {
+  const std::array<float, 6> values = {1, 2, 3, 4, 5, 6};
+  Writer out;
+  RowsHead{2, 3}.encode(out);
+  out.put_array(std::span<const float>(values));
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_push() {
+  const std::array<Key, 3> keys = {7, 8, 9};
+  const std::array<float, 3> values = {1, -2, 0.5};
+  Writer out;
+  sample_push_head(3, 1).encode(out);
+  out.put_array(std::span<const Key>(keys));
+  out.put_array(std::span<const float>(values));
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_push_dense() {
+  const std::array<uint32_t, 3> blocks = {0, 2, 5};
+  const std::array<float, 4> values = {1, 2, 3, 4};
+  Writer out;
+  sample_push_head(3, 0).encode(out);
+  out.put_array(std::span<const uint32_t>(blocks));
+  out.put_array(std::span<const float>(values));
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_rows() {
+  const std::array<Key, 2> keys = {5, 6};
+  const std::array<uint64_t, 2> updates = {3, 4};
+  const std::array<uint64_t, 2> last_seen = {30, 40};
+  const std::array<float, 6> weights = {1, 2, 3, 4, 5, 6};
+  const std::array<float, 2> state = {0.5, 0.25};
+  return encoded(Rows{0x1112131415161718, 0x40, false, 3, 1, keys, updates, last_seen, weights, state});
+}
+
+inline std::vector<Sample> all_samples() {
+  const uint64_t table = 0x1112131415161718;
+  return {
+      {"create_sparse", MessageKind::kCreateTable, encoded(CreateTable{sample_spec(false)}), transcode<CreateTable>},
+      {"create_dense", MessageKind::kCreateTable, encoded(CreateTable{sample_spec(true)}), transcode<CreateTable>},
+      {"create_reply", MessageKind::kReply, encoded(CreateTableReply{table, true}), transcode<CreateTableReply>},
+      {"describe", MessageKind::kDescribeTable, encoded(DescribeTable{"users"}), transcode<DescribeTable>},
+      {"describe_reply", MessageKind::kReply, encoded(DescribeTableReply{sample_spec(false), 10, 2000}),
+       transcode<DescribeTableReply>},
+      {"pull", MessageKind::kPull, sample_pull(), transcode<Pull>},
+      {"push", MessageKind::kPush, sample_push(), transcode<Push>},
+      {"push_reply", MessageKind::kReply, encoded(PushReply{true}), transcode<PushReply>},
+      {"pull_dense", MessageKind::kPullDense, encoded(PullDense{table, {0, 2, 5}}), transcode<PullDense>},
+      {"push_dense", MessageKind::kPushDense, sample_push_dense(), transcode<PushDense>},
+      {"barrier", MessageKind::kBarrier, encoded(Barrier{"epoch end", 3, 1, 4, 30'000}), transcode<Barrier>},
+      {"statistics_reply", MessageKind::kReply,
+       encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
+      {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},
+      {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
+      {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
+       transcode<ErrorReply>},
+  };
+}
+
+}  // namespace flota::testing
