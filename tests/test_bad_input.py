@@ -14,7 +14,28 @@ import time
 import numpy as np
 import pytest
 import torch
-from faulty_proxy import HELLO_DOWN, HEADER, Fate, FaultyProxy
+
+from faulty_proxy import HEADER, HELLO_DOWN, Fate, FaultyProxy
+from flota import Client
+from flota.errors import (
+    AuthenticationFailed,
+    DeadlineExceeded,
+    FlotaError,
+    InvalidArgument,
+    NonFiniteValues,
+    ProtocolError,
+    ServerError,
+    ServerUnavailable,
+    StaleEpoch,
+    SystemFailure,
+    TableMismatch,
+    UnknownTable,
+    VersionMismatch,
+    WrongServer,
+)
+from flota.initializer import Uniform
+from flota.rules import SGD, Adagrad, Adam, Lamb
+from flota.testing import LocalCluster
 from raw_peer import (
     ASSIGN,
     GRADIENT,
@@ -36,27 +57,6 @@ from raw_peer import (
     header,
     table_id,
 )
-
-from flota import Client
-from flota.errors import (
-    AuthenticationFailed,
-    DeadlineExceeded,
-    FlotaError,
-    InvalidArgument,
-    NonFiniteValues,
-    ProtocolError,
-    ServerError,
-    ServerUnavailable,
-    StaleEpoch,
-    SystemFailure,
-    TableMismatch,
-    UnknownTable,
-    VersionMismatch,
-    WrongServer,
-)
-from flota.initializer import Uniform
-from flota.rules import SGD, Adagrad, Adam, Lamb
-from flota.testing import LocalCluster
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -663,7 +663,9 @@ def test_an_endpoint_that_is_none_is_refused(endpoint):
 
 
 def test_endpoints_in_another_order_are_refused(cluster):
-    with pytest.raises(WrongServer, match=r"server 1 of 2, not server 0 of 2; .*same list of endpoints in the same ord"):
+    with pytest.raises(
+        WrongServer, match=r"server 1 of 2, not server 0 of 2; .*same list of endpoints in the same ord"
+    ):
         Client(cluster.endpoints[::-1], secret=cluster.secret)
     with pytest.raises(WrongServer, match=r"server 0 of 2, not server 0 of 1"):
         Client(cluster.endpoints[:1], secret=cluster.secret)
@@ -731,7 +733,9 @@ def test_a_server_that_dies_in_the_middle_of_a_reply_is_named(name):
             # The reply breaks off after some rows, and when the client comes again the server is gone.
             proxy.force(Fate("cut reply", down=HELLO_DOWN + 500))
             proxy.before_cut = lambda: cluster.crash(1)
-            with pytest.raises(ServerUnavailable, match=rf"table '{name}': server 1 \({proxy.endpoint}\).*deadline 0\.5 s"):
+            with pytest.raises(
+                ServerUnavailable, match=rf"table '{name}': server 1 \({proxy.endpoint}\).*deadline 0\.5 s"
+            ):
                 table.pull(keys, timeout=0.5)
             proxy.before_cut = None
             # Server 0 is as it was.

@@ -87,7 +87,9 @@ def test_sums_are_exact_when_connections_break_at_random(cluster, client, proxie
     assert counted(client, "duplicate_pushes") > duplicates_before
 
 
-@pytest.mark.parametrize("proxies", [(5, FATES), (6, ("lose reply", "delay", "delay"))], indirect=True, ids=["all", "lost"])
+@pytest.mark.parametrize(
+    "proxies", [(5, FATES), (6, ("lose reply", "delay", "delay"))], indirect=True, ids=["all", "lost"]
+)
 def test_pushes_in_the_background_keep_their_order(cluster, client, proxies, name):
     table = client.create_sparse_table(name, dim=1, rule=SGD())
     keys = np.arange(10)

@@ -21,11 +21,4 @@ inline void copy_floats(float* out, const float* in, size_t count) {
   if (count & 1) out[i] = in[i];
 }
 
-// Asks for the cache lines of `bytes` bytes from `start` on.
-inline void prefetch_bytes(const std::byte* start, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(start + i);
-  // A row that does not begin on a line's boundary may end on one line more.
-  if (bytes % 64 != 0) __builtin_prefetch(start + bytes - 1);
-}
-
 }  // namespace flota

@@ -7,9 +7,9 @@
 namespace flota {
 
 Entry* Index::insert(uint64_t position, uint32_t row) {
-  // Two thirds full, one key in eleven is not in its home line; fuller, lookups pay for a second line too often, and
-  // emptier, memory does.
-  if (entries_ * 3 >= home_lines_ * Line::kEntries * 2) grow();
+  // At most 58% full, at most one key in sixteen is not in its home line; fuller, lookups pay for a second line too
+  // often, and emptier, memory does.
+  if (entries_ * 100 >= home_lines_ * Line::kEntries * 58) grow();
   Entry* entry = place(position);
   while (entry == nullptr) {
     grow();

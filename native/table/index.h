@@ -30,12 +30,23 @@ constexpr uint64_t hash_of_position(uint32_t subtable, uint64_t position) {
   return (uint64_t{subtable} << (64 - kSubtableBits)) | (position >> kSubtableBits);
 }
 
+// A step rounded down to 18 significant bits: exact below 2^18, and within a 100,000th above.
+struct LastSeen {
+  static constexpr uint32_t kBits = 18;
+
+  explicit LastSeen(uint64_t step)
+      : exponent(step >> kBits == 0 ? 0 : 64 - kBits - static_cast<uint32_t>(__builtin_clzll(step))),
+        mantissa(step >> exponent) {}
+
+  uint32_t exponent;
+  uint64_t mantissa;
+};
+
 struct Entry {
   static constexpr uint64_t kRowMask = (1ull << 26) - 1;
   static constexpr uint32_t kUpdatesShift = 26;
   static constexpr uint64_t kMaxUpdates = (1ull << 20) - 1;
   static constexpr uint32_t kSeenShift = 46;
-  static constexpr uint32_t kSeenBits = 18;
   static constexpr uint64_t kExponentMask = (1ull << kSubtableBits) - 1;
 
   uint64_t tag;
@@ -46,15 +57,12 @@ struct Entry {
 
   uint64_t updates() const { return (data >> kUpdatesShift) & kMaxUpdates; }
 
-  // Exact below 2^18 steps, then rounded down to 18 significant bits.
   uint64_t last_seen() const { return (data >> kSeenShift) << (tag & kExponentMask); }
 
-  void set_counters(uint64_t updates, uint64_t last_seen) {
+  void set_counters(uint64_t updates, LastSeen seen) {
     if (updates > kMaxUpdates) updates = kMaxUpdates;
-    uint32_t exponent = 0;
-    if (last_seen >> kSeenBits) exponent = 64 - kSeenBits - static_cast<uint32_t>(__builtin_clzll(last_seen));
-    tag = (tag & ~kExponentMask) | exponent;
-    data = (data & kRowMask) | (updates << kUpdatesShift) | ((last_seen >> exponent) << kSeenShift);
+    tag = position() | seen.exponent;
+    data = (data & kRowMask) | (updates << kUpdatesShift) | (seen.mantissa << kSeenShift);
   }
 };
 

@@ -75,7 +75,7 @@ void SparseTable::import_rows(const RowPage& page) {
     std::byte* row = subtable.arena.row(entry->row());
     write_weights(row, page.weights.data() + i * dim_);
     std::copy_n(page.state.data() + i * state_floats_, state_floats_, state_of(row));
-    entry->set_counters(page.updates[i], page.last_seen[i]);
+    entry->set_counters(page.updates[i], LastSeen(page.last_seen[i]));
   }
 }
 

@@ -12,9 +12,8 @@ namespace flota {
 namespace {
 
 constexpr size_t kMaxRun = 128;
-// With fewer keys than this in a run, waiting for memory is not hidden within the run.
-constexpr size_t kShortRun = 32;
-constexpr size_t kAhead = 64;
+// Index lines of the next keys that are asked for while a run's rows are being used: as many as one core can wait for.
+constexpr size_t kAhead = 24;
 
 size_t weight_bytes(const TableSpec& spec) {
   size_t bytes = spec.dim * (spec.storage == Storage::kFloat32 ? sizeof(float) : sizeof(uint16_t));
@@ -33,6 +32,7 @@ struct SparseTable::Run {
   size_t size;
   uint32_t subtable;
   uint64_t position[kMaxRun];
+  Line* line[kMaxRun];  // the keys' homes
   Entry* entry[kMaxRun];
   std::byte* row[kMaxRun];  // null: missing, and not to be made
 };
@@ -87,15 +87,31 @@ void SparseTable::prefetch_line(Key key) const {
   __builtin_prefetch(Index::home(lines, home_lines, position_of_hash(hash)));
 }
 
-// Finds the run's rows and asks for them. Requires: the subtable's lock, and that it has an entry at least.
-void SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
-  Line* const lines = subtable.index.lines();
-  const uint64_t home_lines = subtable.index.home_lines();
+// Brings all lines of the run's rows into the cache, by real loads as above.
+void SparseTable::touch_rows(const Run& run, size_t touched_bytes) {
+  for (size_t i = 0; i < run.size; ++i) {
+    if (run.row[i] == nullptr) continue;
+    for (size_t at = 0; at < touched_bytes; at += sizeof(Line)) {
+      asm volatile("" ::"r"(*reinterpret_cast<const uint32_t*>(run.row[i] + at)));
+    }
+  }
+}
+
+// Finds the run's rows and fetches them; says whether all are there. Requires: the subtable's lock.
+bool SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
+  if (subtable.index.entries() == 0) {
+    std::fill_n(run.row, run.size, nullptr);
+    return false;
+  }
   // Real loads: this processor drops prefetches that come faster than memory answers.
   for (size_t i = 0; i < run.size; ++i) {
-    Line* line = Index::home(lines, home_lines, run.position[i]);
-    asm volatile("" ::"r"(line->entries[0].tag));
+    run.line[i] = subtable.index.home(run.position[i]);
+    asm volatile("" ::"r"(run.line[i]->entries[0].tag));
   }
+  // One line a row comes slowly enough to be prefetched while the next key is looked up; more are fetched in a pass of
+  // their own.
+  const bool one_line = touched_bytes <= sizeof(Line);
+  bool all = true;
   constexpr size_t kWord = 64;
   for (size_t begin = 0; begin < run.size; begin += kWord) {
     const size_t end = std::min(run.size, begin + kWord);
@@ -103,27 +119,27 @@ void SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_b
     // depend on data still under way, and later loads would wait for it.
     uint64_t late = 0;
     for (size_t i = begin; i < end; ++i) {
-      Line* line = Index::home(lines, home_lines, run.position[i]);
-      const int place = line->find(run.position[i]);
-      Entry* entry = &line->entries[place & (Line::kEntries - 1)];
+      const int place = run.line[i]->find(run.position[i]);
+      Entry* entry = &run.line[i]->entries[place & (Line::kEntries - 1)];
       const uint32_t number = entry->row();
       run.entry[i] = entry;
       run.row[i] = subtable.arena.row(number);
-      prefetch_bytes(run.row[i], touched_bytes);
+      if (one_line) __builtin_prefetch(run.row[i]);
       late |= static_cast<uint64_t>((place < 0) | (number == 0)) << (i - begin);
     }
     for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
-      __builtin_prefetch(Index::home(lines, home_lines, run.position[begin + std::countr_zero(rest)]) + 1);
+      __builtin_prefetch(run.line[begin + static_cast<size_t>(std::countr_zero(rest))] + 1);
     }
     for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
       const size_t i = begin + static_cast<size_t>(std::countr_zero(rest));
-      run.entry[i] = subtable.index.find(run.position[i]);
-      run.row[i] = nullptr;
-      if (run.entry[i] == nullptr) continue;
-      run.row[i] = subtable.arena.row(run.entry[i]->row());
-      prefetch_bytes(run.row[i], touched_bytes);
+      run.entry[i] = Index::find_from(run.line[i], run.position[i]);
+      run.row[i] = run.entry[i] == nullptr ? nullptr : subtable.arena.row(run.entry[i]->row());
+      all &= run.row[i] != nullptr;
+      if (run.row[i] != nullptr) __builtin_prefetch(run.row[i]);
     }
   }
+  if (!one_line) touch_rows(run, touched_bytes);
+  return all;
 }
 
 void SparseTable::create_missing(Subtable& subtable, Run& run) {
@@ -177,19 +193,13 @@ void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, 
       if (subtable_of_hash(hash) != run.subtable) break;
       run.position[run.size] = position_of_hash(hash);
     }
-    if (run.size < kShortRun) {
-      ahead = std::max(ahead, run.first + run.size);
-      const size_t until = std::min(keys.size(), run.first + run.size + kAhead);
-      for (; ahead < until; ++ahead) prefetch_line(keys[ahead]);
-    }
     Subtable& subtable = *subtables_[run.subtable];
     std::lock_guard lock(subtable.mutex);
-    if (subtable.index.entries() > 0) {
-      find_rows(subtable, run, touched_bytes);
-    } else {
-      std::fill_n(run.row, run.size, nullptr);
-    }
-    if (missing == Missing::kCreate) create_missing(subtable, run);
+    const bool all = find_rows(subtable, run, touched_bytes);
+    if (!all && missing == Missing::kCreate) create_missing(subtable, run);
+    ahead = std::max(ahead, run.first + run.size);
+    const size_t until = std::min(keys.size(), run.first + run.size + kAhead);
+    for (; ahead < until; ++ahead) prefetch_line(keys[ahead]);
     visit(run);
   }
 }
@@ -216,6 +226,7 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
 }
 
 void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
+  const LastSeen seen(step.step);
   RowView views[kMaxRun];
   thread_local std::vector<float> unpacked;
   const bool packed = spec_.storage != Storage::kFloat32;
@@ -227,6 +238,7 @@ void SparseTable::update(const Step& step, const Run& run, const float* gradient
       read_weights(run.row[i], weights);
     }
     views[i] = {weights, state_of(run.row[i]), run.entry[i]->updates()};
+    run.entry[i]->set_counters(views[i].updates + 1, seen);
   }
   rule_->update(step, dim_, {views, run.size}, gradients);
   if (packed) {
@@ -234,17 +246,20 @@ void SparseTable::update(const Step& step, const Run& run, const float* gradient
   }
 }
 
-void SparseTable::add_or_assign(PushKind kind, float scale, const Run& run, const float* values) {
+void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run, const float* values) {
+  const LastSeen seen(step.step);
+  const uint64_t counted = kind == PushKind::kAssign ? 0 : 1;
   thread_local std::vector<float> weights;
   weights.resize(dim_);
   for (size_t i = 0; i < run.size; ++i) {
     const float* value = values + i * dim_;
     if (kind == PushKind::kDelta) {
       read_weights(run.row[i], weights.data());
-      for (size_t j = 0; j < dim_; ++j) weights[j] += scale * value[j];
+      for (size_t j = 0; j < dim_; ++j) weights[j] += step.scale * value[j];
       value = weights.data();
     }
     write_weights(run.row[i], value);
+    run.entry[i]->set_counters(run.entry[i]->updates() + counted, seen);
   }
 }
 
@@ -255,11 +270,7 @@ void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> key
     if (gradient) {
       update(step, run, run_values);
     } else {
-      add_or_assign(kind, step.scale, run, run_values);
-    }
-    const uint64_t counted = kind == PushKind::kAssign ? 0 : 1;
-    for (size_t i = 0; i < run.size; ++i) {
-      run.entry[i]->set_counters(run.entry[i]->updates() + counted, step.step);
+      add_or_assign(kind, step, run, run_values);
     }
   });
 }

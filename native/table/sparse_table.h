@@ -70,11 +70,12 @@ class SparseTable {
   template <class Visit>
   void for_each_run(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit);
   void prefetch_line(Key key) const;
-  void find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
+  bool find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
+  static void touch_rows(const Run& run, size_t touched_bytes);
   void create_missing(Subtable& subtable, Run& run);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
   void update(const Step& step, const Run& run, const float* gradients);
-  void add_or_assign(PushKind kind, float scale, const Run& run, const float* values);
+  void add_or_assign(PushKind kind, const Step& step, const Run& run, const float* values);
   void read_weights(const std::byte* row, float* out) const;
   void write_weights(std::byte* row, const float* values) const;
   float* state_of(std::byte* row) const { return reinterpret_cast<float*>(row + weight_bytes_); }

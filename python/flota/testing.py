@@ -104,6 +104,8 @@ class ServerProcess:
     def pause(self) -> None:
         """Stops the process without ending it (SIGSTOP): it is there and does not answer."""
         os.kill(self.pid, signal.SIGSTOP)
+        # The kernel stops one thread after another: without a wait, one of them might still answer.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(counters_survive_growth) {
   auto positions = distinct_positions(5'000, 4);
   Index index(pool);
   for (size_t i = 0; i < positions.size(); ++i) {
-    index.insert(positions[i], static_cast<uint32_t>(i + 1))->set_counters(i, i * 37);
+    index.insert(positions[i], static_cast<uint32_t>(i + 1))->set_counters(i, LastSeen(i * 37));
   }
   size_t wrong = 0;
   for (size_t i = 0; i < positions.size(); ++i) {
@@ -187,10 +187,10 @@ BOOST_AUTO_TEST_CASE(counters_are_exact_in_their_range_and_leave_key_and_row_alo
     const uint64_t position = random() & kLast;
     const auto row = static_cast<uint32_t>(1 + random() % Entry::kRowMask);
     const uint64_t updates = random() % (Entry::kMaxUpdates + 1);
-    const uint64_t seen = random() % (uint64_t{1} << Entry::kSeenBits);
+    const uint64_t seen = random() % (uint64_t{1} << LastSeen::kBits);
     Entry entry{position, row};
-    entry.set_counters(random() % 100, random());  // what was there before does not matter
-    entry.set_counters(updates, seen);
+    entry.set_counters(random() % 100, LastSeen(random()));  // what was there before does not matter
+    entry.set_counters(updates, LastSeen(seen));
     if (entry.position() == position && entry.row() == row && entry.updates() == updates && entry.last_seen() == seen)
       continue;
     BOOST_FAIL("row " << row << ", updates " << updates << ", last seen " << seen << " did not come back");
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(counters_are_exact_in_their_range_and_leave_key_and_row_alo
 BOOST_AUTO_TEST_CASE(updates_stay_at_their_maximum) {
   Entry entry{kLast, 1};
   for (uint64_t updates : {Entry::kMaxUpdates, Entry::kMaxUpdates + 1, uint64_t{1} << 40, ~uint64_t{0}}) {
-    entry.set_counters(updates, 5);
+    entry.set_counters(updates, LastSeen(5));
     BOOST_TEST(entry.updates() == Entry::kMaxUpdates);
     BOOST_TEST(entry.last_seen() == 5u);
     BOOST_TEST(entry.row() == 1u);
@@ -214,13 +214,13 @@ BOOST_AUTO_TEST_CASE(last_seen_is_rounded_down_to_18_significant_bits) {
   for (int i = 0; i < 10'000; ++i) steps.push_back(random() >> random() % 46);
   for (uint64_t step : steps) {
     Entry entry{kLast, 9};
-    entry.set_counters(3, step);
+    entry.set_counters(3, LastSeen(step));
     const int dropped = std::max(0, static_cast<int>(std::bit_width(step)) - 18);
     BOOST_TEST(entry.last_seen() == step >> dropped << dropped);
     BOOST_TEST(entry.position() == kLast);
     // What was rounded once stays as it is: export, import and export again give the same.
     Entry again{kLast, 9};
-    again.set_counters(3, entry.last_seen());
+    again.set_counters(3, LastSeen(entry.last_seen()));
     BOOST_TEST(again.last_seen() == entry.last_seen());
   }
 }
