@@ -9,6 +9,7 @@ import torch
 
 from flota.initializer import Constant, Normal, TruncatedNormal, Uniform, XavierUniform
 from flota.rules import FTRL, SGD, Adagrad, Adam, Adamax, AdamW, Lamb, Momentum, RMSProp
+from table_contents import assert_same_bits, rows_of
 
 SERVERS = (1, 2, 5)
 DIM = 9
@@ -54,32 +55,15 @@ def train_rows(table, rule, steps=40):
             table.pull(rng.choice(KEYS, size=10))
 
 
-def all_rows(table):
-    """Keys, updates, last_seen, weights and state of all rows, by key."""
-    pages = list(table.export())
-    columns = [np.concatenate([getattr(page, name) for page in pages]) for name in vars(pages[0])]
-    order = np.argsort(columns[0])
-    assert len(np.unique(columns[0])) == len(columns[0])
-    return [column[order] for column in columns]
-
-
-def assert_same_bits(results):
-    first, *others = results
-    for other in others:
-        for mine, theirs in zip(first, other, strict=True):
-            assert mine.shape == theirs.shape
-            assert mine.tobytes() == theirs.tobytes()
-
-
 @pytest.mark.parametrize("rule", SPARSE_RULES.values(), ids=SPARSE_RULES)
 def test_rows_do_not_depend_on_the_number_of_servers(clients, name, rule):
     results = []
     for client in clients.values():
         table = client.create_sparse_table(name, dim=DIM, rule=rule, init=Normal(0, 0.1), seed=5)
         train_rows(table, rule)
-        results.append(all_rows(table))
+        results.append(rows_of(table))
     assert len(results[0][0]) > 100
-    assert_same_bits(results)
+    assert_same_bits(*results)
 
 
 @pytest.mark.parametrize("storage", ["float16", "bfloat16"])
@@ -88,8 +72,8 @@ def test_rows_in_half_storage_do_not_depend_on_the_number_of_servers(clients, na
     for client in clients.values():
         table = client.create_sparse_table(name, dim=DIM, rule=rule, init=Normal(0, 0.1), storage=storage)
         train_rows(table, rule)
-        results.append(all_rows(table))
-    assert_same_bits(results)
+        results.append(rows_of(table))
+    assert_same_bits(*results)
 
 
 @pytest.mark.parametrize("rule", SPARSE_RULES.values(), ids=SPARSE_RULES)
@@ -98,8 +82,8 @@ def test_the_same_run_again_gives_the_same_rows(clients, name, rule):
     for run in range(2):
         table = clients[2].create_sparse_table(f"{name}-{run}", dim=DIM, rule=rule, init=Uniform(-1, 1), seed=5)
         train_rows(table, rule)
-        results.append(all_rows(table))
-    assert_same_bits(results)
+        results.append(rows_of(table))
+    assert_same_bits(*results)
 
 
 def dense_state(table):
@@ -122,7 +106,7 @@ def test_a_dense_parameter_does_not_depend_on_how_it_is_cut(clients, name, rule,
         blocks.append(table.blocks)
         results.append([table.pull().numpy(), dense_state(table)])
     assert blocks == ([1, 1, 1] if isinstance(rule, Lamb) else [1, 2, 5])
-    assert_same_bits(results)
+    assert_same_bits(*results)
 
 
 @pytest.mark.parametrize("init", INITIALIZERS.values(), ids=INITIALIZERS)
@@ -134,7 +118,7 @@ def test_a_first_value_depends_on_seed_and_key_only(clients, name, rng, init):
         for portion in np.array_split(rng.permutation(KEYS), servers * 3):
             table.pull(portion)
         results.append([table.pull(KEYS)])
-    assert_same_bits(results)
+    assert_same_bits(*results)
 
 
 def test_another_seed_gives_other_first_values(client, name):
@@ -161,7 +145,7 @@ def test_a_dense_parameters_first_value_does_not_depend_on_how_it_is_cut(clients
         [client.create_dense_table(name, shape=70_001, rule=SGD(), init=Normal(), seed=1).pull().numpy()]
         for client in clients.values()
     ]
-    assert_same_bits(results)
+    assert_same_bits(*results)
 
 
 @pytest.mark.parametrize("kind", ["gradient", "delta"])

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -77,8 +79,6 @@ def test_a_signal_ends_it_in_good_order(number):
 
 
 def test_a_signal_ends_it_although_workers_wait_at_a_barrier():
-    from concurrent.futures import ThreadPoolExecutor
-
     with serving() as (process, endpoint), Client([endpoint], secret=SECRET) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.barrier, "start", rank=0, world=2, timeout=1)
         while client.statistics()[0].values["connections_open"] < 2:
@@ -101,11 +101,11 @@ REFUSED = {
     "port out of range": (["--port", "70000"], 1, "is not host:port"),
     "negative port": (["--port", "-1"], 1, "is not host:port"),
     "index beyond the servers": (["--index", "2", "--servers", "2"], 1, "server index 2 is not below the number"),
-    "negative index": (["--index", "-1"], 1, "index"),
-    "no servers": (["--servers", "0"], 1, "number of servers"),
-    "negative connections": (["--max-connections", "-1"], 1, "max-connections"),
-    "no connections": (["--max-connections", "0"], 1, "max-connections"),
-    "no payload": (["--max-payload-mb", "0"], 1, "max-payload"),
+    "negative index": (["--index", "-1"], 2, "argument --index"),
+    "no servers": (["--servers", "0"], 2, "argument --servers"),
+    "negative connections": (["--max-connections", "-1"], 2, "argument --max-connections"),
+    "no connections": (["--max-connections", "0"], 2, "argument --max-connections"),
+    "no payload": (["--max-payload-mb", "0"], 2, "argument --max-payload-mb"),
     "a host that is not here": (["--host", "203.0.113.7"], 1, "203.0.113.7"),
     "key without certificate": (["--tls-key", "server.key"], 1, "TLS needs a certificate and its key together"),
     "authority without certificate": (["--tls-authority", "ca.pem"], 1, "certificate"),
@@ -149,8 +149,7 @@ def test_the_secret_may_lie_in_a_file(tmp_path):
 
 def test_the_secret_is_nowhere_to_be_seen():
     with serving() as (process, _):
-        command = open(f"/proc/{process.pid}/cmdline").read()
-        assert SECRET not in command
+        assert SECRET not in Path(f"/proc/{process.pid}/cmdline").read_text()
     assert "secret" not in run("--help").stdout.lower()
 
 
@@ -183,7 +182,7 @@ def test_what_it_refuses_is_logged_but_not_as_a_flood():
         for _ in range(300):
             with socket.create_connection((host, int(port))) as peer:
                 peer.recv(40)
-                peer.sendall(b"GET / HTTP/1.1\r\nHost: flota.example\r\nUser-Agent: a scanner of ports\r\n\r\n")
+                peer.sendall(b"GET / HTTP/1.1\r\nHost: flota.example\r\nUser-Agent: " + b"a scanner of ports " * 4)
                 peer.recv(1)
         with Client([endpoint], secret=SECRET) as client:
             assert client.statistics()[0].values["refused_handshakes"] == 300

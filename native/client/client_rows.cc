@@ -22,7 +22,8 @@ Result<void> take_rows(FrameReader& frame, size_t count, size_t dim, Deadline de
     return Error{ErrorCode::kMalformed, "an answer with other rows than were asked for"};
   }
   frame.consume(head_bytes);
-  const size_t step = Stream::kChunk / row_bytes;
+  // Large pieces: each may mean a wait of its own.
+  const size_t step = frame.peek_limit() / 4 / row_bytes;
   for (size_t j = 0; j < count;) {
     if (step == 0) {
       FLOTA_TRY(frame.read(std::as_writable_bytes(std::span(place(j), dim)), deadline));

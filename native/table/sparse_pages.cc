@@ -1,5 +1,7 @@
 // Export and import of whole rows, a bounded page at a time.
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 
 #include "common/check.h"
 #include "table/sparse_table.h"
@@ -19,7 +21,7 @@ RowPage SparseTable::export_shard(uint32_t shard, uint64_t cursor, size_t max_ro
   const uint64_t begin = uint64_t{shard % kShardsPerSubtable} << (64 - kShardInSubtableBits);
   const auto end = static_cast<unsigned __int128>(begin) + (1ull << (64 - kShardInSubtableBits));
   const Subtable& subtable = *subtables_[number];
-  std::lock_guard lock(subtable.mutex);
+  std::shared_lock lock(subtable.lock);
   return page_of_entries(subtable, number, std::max(cursor, begin), end, max_rows);
 }
 
@@ -69,7 +71,7 @@ void SparseTable::import_rows(const RowPage& page) {
     const uint64_t hash = hash_key(page.keys[i]);
     const uint32_t number = subtable_of_hash(hash);
     Subtable& subtable = *subtables_[number];
-    std::lock_guard lock(subtable.mutex);
+    std::unique_lock lock(subtable.lock);
     Entry* entry = subtable.index.find(position_of_hash(hash));
     if (entry == nullptr) entry = create(subtable, number, position_of_hash(hash));
     std::byte* row = subtable.arena.row(entry->row());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "common/check.h"
@@ -31,6 +33,7 @@ struct SparseTable::Run {
   size_t first;  // place of the first key in the batch
   size_t size;
   uint32_t subtable;
+  std::span<const Key> ahead;  // the keys after it
   uint64_t position[kMaxRun];
   Line* line[kMaxRun];  // the keys' homes
   Entry* entry[kMaxRun];
@@ -79,12 +82,14 @@ void SparseTable::write_weights(std::byte* row, const float* values) const {
   }
 }
 
-void SparseTable::prefetch_line(Key key) const {
-  const uint64_t hash = hash_key(key);
-  const Subtable& subtable = *subtables_[subtable_of_hash(hash)];
-  Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
-  uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
-  __builtin_prefetch(Index::home(lines, home_lines, position_of_hash(hash)));
+void SparseTable::prefetch_ahead(const Run& run) const {
+  for (Key key : run.ahead) {
+    const uint64_t hash = hash_key(key);
+    const Subtable& subtable = *subtables_[subtable_of_hash(hash)];
+    Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
+    uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
+    __builtin_prefetch(Index::home(lines, home_lines, position_of_hash(hash)));
+  }
 }
 
 // Brings all lines of the run's rows into the cache, by real loads as above.
@@ -179,12 +184,12 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
   return entry;
 }
 
+// Cuts the batch into runs and calls visit(subtable, run) for each; the visitor locks.
 template <class Visit>
-void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit) {
+void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Visit visit) {
   const size_t limit = run_limit(touched_bytes);
   Run run;
   run.size = 0;
-  size_t ahead = 0;
   for (run.first = 0; run.first < keys.size(); run.first += run.size) {
     run.subtable = subtable_of_hash(hash_key(keys[run.first]));
     const size_t most = std::min(limit, keys.size() - run.first);
@@ -193,35 +198,49 @@ void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, 
       if (subtable_of_hash(hash) != run.subtable) break;
       run.position[run.size] = position_of_hash(hash);
     }
-    Subtable& subtable = *subtables_[run.subtable];
-    std::lock_guard lock(subtable.mutex);
-    const bool all = find_rows(subtable, run, touched_bytes);
-    if (!all && missing == Missing::kCreate) create_missing(subtable, run);
-    ahead = std::max(ahead, run.first + run.size);
-    const size_t until = std::min(keys.size(), run.first + run.size + kAhead);
-    for (; ahead < until; ++ahead) prefetch_line(keys[ahead]);
-    visit(run);
+    const size_t next = run.first + run.size;
+    run.ahead = keys.subspan(next, std::min(kAhead, keys.size() - next));
+    visit(*subtables_[run.subtable], run);
+  }
+}
+
+void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out) const {
+  float* target = out + run.first * dim_;
+  if (spec_.storage == Storage::kFloat32) {
+    const size_t dim = dim_;
+    for (size_t i = 0; i < run.size; ++i) {
+      if (run.row[i] == nullptr) [[unlikely]] {
+        initializer_.fill(keys[run.first + i], 0, {target + i * dim, dim});
+      } else {
+        copy_floats(target + i * dim, reinterpret_cast<const float*>(run.row[i]), dim);
+      }
+    }
+    return;
+  }
+  for (size_t i = 0; i < run.size; ++i) {
+    if (run.row[i] == nullptr) {
+      initializer_.fill(keys[run.first + i], 0, {target + i * dim_, dim_});
+    } else {
+      read_weights(run.row[i], target + i * dim_);
+    }
   }
 }
 
 void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing) {
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
-  for_each_run(keys, weight_bytes_, missing, [&](const Run& run) {
-    float* target = out.data() + run.first * dim_;
-    if (spec_.storage == Storage::kFloat32 && missing == Missing::kCreate) {
-      const size_t dim = dim_;
-      for (size_t i = 0; i < run.size; ++i) {
-        copy_floats(target + i * dim, reinterpret_cast<const float*>(run.row[i]), dim);
-      }
-      return;
-    }
-    for (size_t i = 0; i < run.size; ++i) {
-      if (run.row[i] != nullptr) {
-        read_weights(run.row[i], target + i * dim_);
-      } else {
-        initializer_.fill(keys[run.first + i], 0, {target + i * dim_, dim_});
+  for_each_run(keys, weight_bytes_, [&](Subtable& subtable, Run& run) {
+    {
+      std::shared_lock lock(subtable.lock);
+      if (find_rows(subtable, run, weight_bytes_) || missing == Missing::kInitial) {
+        prefetch_ahead(run);
+        copy_out(run, keys, out.data());
+        return;
       }
     }
+    // Some rows must be made; others may have been, meanwhile.
+    std::unique_lock lock(subtable.lock);
+    if (!find_rows(subtable, run, weight_bytes_)) create_missing(subtable, run);
+    copy_out(run, keys, out.data());
   });
 }
 
@@ -265,7 +284,11 @@ void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run,
 
 void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values) {
   const bool gradient = kind == PushKind::kGradient;
-  for_each_run(keys, gradient ? row_bytes_ : weight_bytes_, Missing::kCreate, [&](const Run& run) {
+  const size_t touched_bytes = gradient ? row_bytes_ : weight_bytes_;
+  for_each_run(keys, touched_bytes, [&](Subtable& subtable, Run& run) {
+    std::unique_lock lock(subtable.lock);
+    if (!find_rows(subtable, run, touched_bytes)) create_missing(subtable, run);
+    prefetch_ahead(run);
     const float* run_values = values + run.first * dim_;
     if (gradient) {
       update(step, run, run_values);
@@ -278,7 +301,7 @@ void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> key
 uint64_t SparseTable::rows() const {
   uint64_t total = 0;
   for (const auto& subtable : subtables_) {
-    std::lock_guard lock(subtable->mutex);
+    std::shared_lock lock(subtable->lock);
     total += subtable->index.entries();
   }
   return total;
@@ -287,7 +310,7 @@ uint64_t SparseTable::rows() const {
 size_t SparseTable::bytes() const {
   size_t total = sizeof(*this) + sizeof(Subtable) * kSubtables;
   for (const auto& subtable : subtables_) {
-    std::lock_guard lock(subtable->mutex);
+    std::shared_lock lock(subtable->lock);
     total += subtable->index.bytes() + subtable->arena.bytes();
   }
   return total;

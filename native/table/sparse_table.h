@@ -4,12 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "common/hash.h"
 #include "common/initializer.h"
 #include "common/push.h"
+#include "common/read_write_lock.h"
 #include "common/spec.h"
 #include "optim/rule.h"
 #include "table/arena.h"
@@ -27,7 +27,7 @@ enum class Missing : uint8_t {
 // Rows of `dim` weights with their rule's state, for any 64-bit key, made on demand.
 //
 // A row's first value depends on (seed, key) only. A row changes whole: weights, state and counters under the lock of
-// its subtable, of which there are 64, so callers work side by side. Keys may come in any order; in ascending order of
+// its subtable, of which there are 64, each for many readers or one writer, so callers work side by side. Keys may come in any order; in ascending order of
 // subtable_of_hash(hash_key(key)) a batch takes each lock a few times only, and that is several times faster.
 class SparseTable {
  public:
@@ -62,14 +62,15 @@ class SparseTable {
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
-    mutable std::mutex mutex;
+    mutable ReadWriteLock lock;
     Index index;
     Arena arena;
   };
 
   template <class Visit>
-  void for_each_run(std::span<const Key> keys, size_t touched_bytes, Missing missing, Visit visit);
-  void prefetch_line(Key key) const;
+  void for_each_run(std::span<const Key> keys, size_t touched_bytes, Visit visit);
+  void copy_out(const Run& run, std::span<const Key> keys, float* out) const;
+  void prefetch_ahead(const Run& run) const;
   bool find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
   static void touch_rows(const Run& run, size_t touched_bytes);
   void create_missing(Subtable& subtable, Run& run);

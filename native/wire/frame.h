@@ -74,8 +74,9 @@ class FrameReader {
 
   Result<FrameHeader> next(Deadline deadline);
   uint64_t left() const { return left_; }
+  size_t peek_limit() const { return stream_.peek_limit(); }
 
-  // The next `bytes` of the payload where they lie. Requires: bytes <= left() and <= Stream::kChunk (or peek_limit()).
+  // The next `bytes` of the payload where they lie. Requires: bytes <= left() and <= peek_limit().
   // They stay valid until consume().
   Result<std::span<const std::byte>> peek(size_t bytes, Deadline deadline);
   void consume(std::span<const std::byte> seen);

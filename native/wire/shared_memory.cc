@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -22,15 +21,7 @@ namespace {
 constexpr size_t kRingBytes = size_t{1} << 20;
 constexpr size_t kControlBytes = 4096;
 // The peer is told of written bytes in portions, so that it works on the first while the next is being written.
-constexpr size_t kPortion = size_t{32} << 10;
-
-constexpr auto kSpin = std::chrono::microseconds(20);
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
+constexpr size_t kPortion = size_t{128} << 10;
 
 constexpr size_t kPassedFds = 3;
 
@@ -178,17 +169,7 @@ size_t SharedMemoryStream::peek_limit() const { return kRingBytes; }
 
 template <class Ready>
 Result<void> SharedMemoryStream::wait(std::atomic<uint32_t>& waiting, Ready ready, Deadline deadline) {
-  if (ready()) return {};
-  // An answer is often only microseconds away, and then sleeping costs more than waiting. Giving the core away between
-  // looks keeps this harmless when there are more threads than cores.
-  const auto spin_end = Deadline::Clock::now() + kSpin;
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (ready()) return {};
-      pause_cpu();
-    }
-    sched_yield();
-  } while (Deadline::Clock::now() < spin_end);
+  if (spin_.until(ready)) return {};
   for (;;) {
     waiting.store(1, std::memory_order_relaxed);
     // Pairs with the fence in wake_peer(): either this side sees the bytes, or the peer sees the flag.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "wire/socket.h"
+#include "wire/spin.h"
 #include "wire/stream.h"
 
 namespace flota {
@@ -61,6 +62,7 @@ class SharedMemoryStream : public Stream {
   std::unique_ptr<Mapping> mapping_;
   Ring in_;
   Ring out_;
+  Spin spin_;
   std::atomic<bool> closed_{false};
 };
 

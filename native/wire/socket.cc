@@ -237,6 +237,12 @@ SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) {
 void SocketStream::close() { shutdown(fd_.get(), SHUT_RDWR); }
 
 Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadline) {
+  ssize_t early = -1;
+  bool looked = spin_.until([&] {
+    early = recv(fd_.get(), out.data(), out.size(), MSG_DONTWAIT);
+    return early >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+  });
+  if (looked && early > 0) return static_cast<size_t>(early);
   for (;;) {
     if (deadline.left(kSlice) < kSlice) {
       // Too near for a slice: wait for exactly what is left.

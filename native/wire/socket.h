@@ -6,6 +6,7 @@
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "wire/spin.h"
 #include "wire/stream.h"
 
 namespace flota {
@@ -71,6 +72,7 @@ class SocketStream : public BufferedStream {
 
  private:
   Fd fd_;
+  Spin spin_;
 };
 
 }  // namespace flota

@@ -7,6 +7,7 @@ import torch
 from flota import Client, DenseTable, SparseTable, _core
 from flota.initializer import Constant, Normal, Uniform
 from flota.rules import SGD, Adagrad, Adam, Lamb, Momentum
+from table_contents import assert_same_bits, rows_of
 
 
 def test_the_three_kinds_of_push(client, name):
@@ -125,18 +126,6 @@ def test_statistics_count_what_was_done(cluster, client, name):
 # --- export and import ---
 
 
-def rows_of(table, **options):
-    pages = list(table.export(**options))
-    columns = [np.concatenate([getattr(page, name) for page in pages]) for name in vars(pages[0])]
-    order = np.argsort(columns[0])
-    return [column[order] for column in columns]
-
-
-def assert_same_rows(ours, theirs):
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine.tobytes() == other.tobytes()
-
-
 @pytest.fixture
 def trained(client, name, rng):
     table = client.create_sparse_table(name, dim=5, rule=Adam(amsgrad=True), init=Normal(), seed=3)
@@ -155,13 +144,13 @@ def test_a_table_moves_to_another_number_of_servers_bit_for_bit(trained, three_s
     for page in trained.export(page_rows=37):
         moved.import_rows(page)
     assert moved.rows() == trained.rows() > 900
-    assert_same_rows(rows_of(moved), rows_of(trained))
+    assert_same_bits(rows_of(moved), rows_of(trained))
     # And it goes on as if it had never moved: counters and state came along.
     keys = np.arange(-500, 500)
     gradients = rng.standard_normal((1000, 5), dtype=np.float32)
     for table in (trained, moved):
         table.push(keys, gradients, step=11)
-    assert_same_rows(rows_of(moved), rows_of(trained))
+    assert_same_bits(rows_of(moved), rows_of(trained))
 
 
 @pytest.mark.parametrize("page_rows", [1, 7, 10_000])
@@ -200,7 +189,7 @@ def test_importing_overwrites_whole_rows(trained, client, name):
     trained.push(keys, np.ones((len(keys), 5), dtype=np.float32))
     for page in pages:
         trained.import_rows(page)
-    assert_same_rows(rows_of(trained), before)
+    assert_same_bits(rows_of(trained), before)
 
 
 @pytest.mark.parametrize("storage", ["float16", "bfloat16"])
@@ -210,7 +199,7 @@ def test_half_rows_move_without_loss(client, three_servers, name, rng, storage):
     table.push(np.arange(100), rng.standard_normal((100, 3), dtype=np.float32))
     for page in table.export():
         moved.import_rows(page)
-    assert_same_rows(rows_of(moved), rows_of(table))
+    assert_same_bits(rows_of(moved), rows_of(table))
 
 
 def test_a_dense_parameter_is_exported_block_by_block(client, name, rng):
