@@ -43,7 +43,8 @@ def main() -> None:
         measured = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         payload = 8 + 4 * dim * (1 + slots) + 8
         results.append({"rule": name, "dim": dim, "bytes": measured, "payload": payload, "ratio": measured / payload})
-        print(f"{name:8} dim {dim:3}: {measured:6.1f} bytes a row for {payload} of content: {measured / payload:.2f}x (bar 1.25)")
+        ratio = measured / payload
+        print(f"{name:8} dim {dim:3}: {measured:6.1f} bytes a row for {payload} of content: {ratio:.2f}x (bar 1.25)")
     print(json.dumps({"benchmark": "memory", "rows": arguments.rows, "bar": 1.25, "results": results}))
 
 

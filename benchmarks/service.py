@@ -82,7 +82,9 @@ def one_client(cluster: LocalCluster, rows: int, rounds: int) -> dict[str, dict[
     }
 
 
-def _pull_for(endpoints: list[str], secret: str, rows: int, seed: int, start: float, until: float, queue: object) -> None:
+def _pull_for(
+    endpoints: list[str], secret: str, rows: int, seed: int, start: float, until: float, queue: object
+) -> None:
     torch.set_num_threads(1)
     data = batches(rows, 8, seed)
     out = torch.empty(BATCH, DIM)

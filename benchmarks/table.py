@@ -32,8 +32,8 @@ def main() -> None:
             result["push_bar"] = PUSH_BARS[result["rule"]]
         print(
             f"dim {result['dim']:3} batch {result['batch']:7,} {result['pattern']:8} {result['rule']:8}"
-            f" pull {result['pull']:6.1f} M rows/s = {result['pull_ratio']:.2f} of a gather (bar {result['pull_bar']:.2f}),"
-            f" push {result['push']:6.1f} = {result['push_ratio']:.2f}"
+            f" pull {result['pull']:6.1f} M rows/s = {result['pull_ratio']:.2f} of a gather"
+            f" (bar {result['pull_bar']:.2f}), push {result['push']:6.1f} = {result['push_ratio']:.2f}"
             + (f" of an update (bar {result['push_bar']:.2f})" if "push_bar" in result else " of an update")
         )
     print(json.dumps({"benchmark": "table", "results": results}))

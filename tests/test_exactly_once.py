@@ -13,6 +13,7 @@ import pytest
 from faulty_proxy import FATES, HELLO_DOWN, Fate, FaultyProxy
 from flota import Client
 from flota.rules import SGD
+from table_contents import rows_of
 
 KEYS = 40
 DIM = 3
@@ -42,34 +43,36 @@ def counted(client, name):
 @pytest.mark.parametrize("proxies", [(seed, FATES) for seed in range(4)], indirect=True, ids=lambda p: f"seed{p[0]}")
 def test_sums_are_exact_when_connections_break_at_random(cluster, client, proxies, name):
     rows = client.create_sparse_table(f"{name}-rows", dim=DIM, rule=SGD(lr=1.0))
+    added = client.create_sparse_table(f"{name}-added", dim=DIM, rule=SGD())
     parameter = client.create_dense_table(f"{name}-dense", shape=64, rule=SGD(lr=1.0), min_block_size=32)
     assert parameter.blocks == 2
     duplicates_before = counted(client, "duplicate_pushes")
-    sums = np.zeros((KEYS, DIM))
-    touched = np.zeros(KEYS, dtype=int)
-    dense_sum = np.zeros(64)
+    expected = {"rows": np.zeros((KEYS, DIM)), "added": np.zeros((KEYS, DIM)), "dense": np.zeros(64)}
+    updates = np.zeros(KEYS, dtype=int)
     lock = threading.Lock()
 
     def work(job):
         through, number = job
         rng = np.random.default_rng(number)
-        my_rows, my_parameter = through.table(rows.name), through.table(parameter.name)
+        my_rows, my_added, my_parameter = (through.table(table.name) for table in (rows, added, parameter))
         for turn in range(PUSHES):
             keys = rng.integers(0, KEYS, size=8)
             values = rng.integers(-9, 10, size=(8, DIM)).astype(np.float32)
-            if turn % 4 == 3:
-                dense = rng.integers(-9, 10, size=64).astype(np.float32)
+            dense = rng.integers(-9, 10, size=64).astype(np.float32)
+            if turn % 4 == 0:
                 my_parameter.push(dense, kind="delta")
-                with lock:
-                    dense_sum[:] += dense
-            elif turn % 4 == 2:
-                my_rows.push(keys, -values)
+            elif turn % 4 == 1:
+                my_added.push(keys, values, kind="delta")
             else:
-                my_rows.push(keys, values, kind="delta")
-            if turn % 4 != 3:
-                with lock:
-                    np.add.at(sums, keys, values)
-                    touched[np.unique(keys)] += 1
+                my_rows.push(keys, -values)
+            with lock:
+                if turn % 4 == 0:
+                    expected["dense"] += dense
+                elif turn % 4 == 1:
+                    np.add.at(expected["added"], keys, values)
+                else:
+                    np.add.at(expected["rows"], keys, values)
+                    updates[np.unique(keys)] += 1
 
     clients = [client_through(proxies, cluster) for _ in range(CLIENTS)]
     jobs = [(each, 100 * i + thread) for i, each in enumerate(clients) for thread in range(THREADS)]
@@ -78,10 +81,10 @@ def test_sums_are_exact_when_connections_break_at_random(cluster, client, proxie
     for each in clients:
         each.close()
 
-    assert np.array_equal(rows.pull(np.arange(KEYS)), sums)
-    assert np.array_equal(parameter.pull(), dense_sum)
-    updates = {key: count for page in rows.export() for key, count in zip(page.keys, page.updates, strict=True)}
-    assert [updates.get(key, 0) for key in range(KEYS)] == touched.tolist()
+    assert np.array_equal(rows.pull(np.arange(KEYS)), expected["rows"])
+    assert np.array_equal(added.pull(np.arange(KEYS)), expected["added"])
+    assert np.array_equal(parameter.pull(), expected["dense"])
+    assert np.array_equal(rows_of(rows)[1], updates)
     met = sum((proxy.met for proxy in proxies), start=proxies[0].met - proxies[0].met)
     assert set(met) == set(FATES), "this seed did not show all that can happen"
     assert counted(client, "duplicate_pushes") > duplicates_before

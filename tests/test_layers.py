@@ -27,7 +27,7 @@ PYTHON_LAYERS = """
     nn optim data metrics checkpoint
     client server
     roles strategy
-    config rules initializer
+    config rules initializer arrays
     errors
     _core
 """

@@ -37,8 +37,8 @@ class Ranks {
   std::vector<double> cumulative_;
 };
 
-// Runs every candidate's `body(batch)` over all batches in small portions, the candidates taking turns; the best portion
-// of each counts. Returns seconds a batch, in the candidates' order.
+// Runs every candidate's `body(batch)` over all batches in small portions, the candidates taking turns; the best
+// portion of each counts. Returns seconds a batch, in the candidates' order.
 template <class Candidates>
 std::vector<double> best_of(int rounds, size_t batches, const Candidates& candidates) {
   const size_t portion = std::max<size_t>(1, batches / 16);

@@ -125,9 +125,10 @@ void measure(const char* name, Transport transport, Socket& echo_socket, uint16_
     best_pull = std::min(best_pull, pull_time);
     best_ratio = std::min(best_ratio, pull_time / echo_time);
   }
-  std::printf("{\"transport\": \"%s\", \"asio_echo_us\": %.1f, \"pull_us\": %.1f, \"ratio\": %.2f, "
-              "\"best_round_ratio\": %.2f}\n",
-              name, best_echo, best_pull, best_pull / best_echo, best_ratio);
+  std::printf(
+      "{\"transport\": \"%s\", \"asio_echo_us\": %.1f, \"pull_us\": %.1f, \"ratio\": %.2f, "
+      "\"best_round_ratio\": %.2f}\n",
+      name, best_echo, best_pull, best_pull / best_echo, best_ratio);
   std::fflush(stdout);
 }
 

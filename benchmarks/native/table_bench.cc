@@ -152,8 +152,8 @@ int main(int argc, char** argv) {
       std::printf(
           "{\"rule\": \"%s\", \"pattern\": \"%s\", \"rows\": %zu, \"dim\": %u, \"batch\": %zu, \"array_gather\": %.1f, "
           "\"pull\": %.1f, \"array_update\": %.1f, \"push\": %.1f, \"pull_ratio\": %.3f, \"push_ratio\": %.3f}\n",
-          item.name, pattern, rows, dim, batch, rate(seconds[0]), rate(seconds[1]), rate(array_update), rate(seconds[2]),
-          seconds[0] / seconds[1], array_update / seconds[2]);
+          item.name, pattern, rows, dim, batch, rate(seconds[0]), rate(seconds[1]), rate(array_update),
+          rate(seconds[2]), seconds[0] / seconds[1], array_update / seconds[2]);
       std::fflush(stdout);
     }
   }

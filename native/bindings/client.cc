@@ -31,18 +31,9 @@ nb::bytes column(std::span<const T> values) {
   return nb::bytes(values.data(), values.size_bytes());
 }
 
-nb::dict to_dict(const Rows& rows) {
-  nb::dict page;
-  page["keys"] = column(rows.keys);
-  page["updates"] = column(rows.updates);
-  page["last_seen"] = column(rows.last_seen);
-  page["weights"] = column(rows.weights);
-  page["state"] = column(rows.state);
-  page["dim"] = rows.dim;
-  page["state_floats"] = rows.state_floats;
-  page["next"] = rows.next;
-  page["done"] = rows.done;
-  return page;
+nb::tuple to_tuple(const Rows& rows) {
+  return nb::make_tuple(column(rows.keys), column(rows.updates), column(rows.last_seen), column(rows.weights),
+                        column(rows.state), rows.dim, rows.state_floats, rows.next, rows.done);
 }
 
 void bind_options(nb::module_& module) {
@@ -67,8 +58,9 @@ void bind_options(nb::module_& module) {
       .def_ro("spec", &RemoteTable::spec)
       .def_ro("block_server", &RemoteTable::block_server);
   nb::class_<Pending>(module, "Pending")
-      .def("wait", [](Pending& self, int64_t time) { check(self.wait(Deadline::after(ms(time)))); }, Release(),
-           nb::arg("time_ms"))
+      .def(
+          "wait", [](Pending& self, int64_t time) { check(self.wait(Deadline::after(ms(time)))); }, Release(),
+          nb::arg("time_ms"))
       .def("done", &Pending::done);
 }
 
@@ -87,8 +79,8 @@ void bind_rows(nb::class_<Client>& client) {
           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
              float lr, float scale, uint64_t step, int64_t time) {
             check(self.push(table, array_at<const Key>(keys, count),
-                            array_at<const float>(values, count * table.spec.dim),
-                            push_options(kind, lr, scale, step), ms(time)));
+                            array_at<const float>(values, count * table.spec.dim), push_options(kind, lr, scale, step),
+                            ms(time)));
           },
           Release())
       .def("pull_async",
@@ -98,13 +90,12 @@ void bind_rows(nb::class_<Client>& client) {
                                     array_at<float>(out, count * table.spec.dim), create, ms(time),
                                     keep_alive(std::move(keep)));
            })
-      .def("push_async",
-           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
-              float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
-             return self.push_async(table, array_at<const Key>(keys, count),
-                                    array_at<const float>(values, count * table.spec.dim),
-                                    push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
-           });
+      .def("push_async", [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values,
+                            PushKind kind, float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
+        return self.push_async(table, array_at<const Key>(keys, count),
+                               array_at<const float>(values, count * table.spec.dim),
+                               push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
+      });
 }
 
 void bind_dense(nb::class_<Client>& client) {
@@ -127,26 +118,27 @@ void bind_dense(nb::class_<Client>& client) {
            [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time, nb::object keep) {
              return self.pull_dense_async(table, array_at<float>(out, count), ms(time), keep_alive(std::move(keep)));
            })
-      .def("push_dense_async",
-           [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind, float lr,
-              float scale, uint64_t step, int64_t time, nb::object keep) {
-             return self.push_dense_async(table, array_at<const float>(values, count),
-                                          push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
-           });
+      .def("push_dense_async", [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind,
+                                  float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
+        return self.push_dense_async(table, array_at<const float>(values, count), push_options(kind, lr, scale, step),
+                                     ms(time), keep_alive(std::move(keep)));
+      });
 }
 
 void bind_pages(nb::class_<Client>& client) {
   client
-      .def("export_rows",
-           [](Client& self, const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
-              int64_t time) {
-             std::vector<std::byte> buffer;
-             Result<Rows> rows = [&] {
-               nb::gil_scoped_release release;
-               return self.export_rows(table, shard, cursor, max_rows, buffer, ms(time));
-             }();
-             return to_dict(take(std::move(rows)));
-           })
+      .def(
+          "export_rows",
+          [](Client& self, const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows, int64_t time) {
+            std::vector<std::byte> buffer;
+            Result<Rows> rows = [&] {
+              nb::gil_scoped_release release;
+              return self.export_rows(table, shard, cursor, max_rows, buffer, ms(time));
+            }();
+            return to_tuple(take(std::move(rows)));
+          },
+          nb::sig("def export_rows(self, table: RemoteTable, shard: int, cursor: int, max_rows: int, time_ms: int) -> "
+                  "tuple[bytes, bytes, bytes, bytes, bytes, int, int, int, bool]"))
       .def(
           "import_rows",
           [](Client& self, const RemoteTable& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
@@ -171,7 +163,8 @@ void bind_client(nb::module_& module) {
   nb::class_<Client> client(module, "Client");
   client
       .def_static(
-          "connect", [](ClientOptions options, int64_t time) { return take(Client::connect(std::move(options), ms(time))); },
+          "connect",
+          [](ClientOptions options, int64_t time) { return take(Client::connect(std::move(options), ms(time))); },
           Release(), nb::arg("options"), nb::arg("time_ms"))
       .def(
           "create_sparse",
@@ -191,29 +184,32 @@ void bind_client(nb::module_& module) {
               return take(self.describe(name, ms(time)));
             }();
             return nb::make_tuple(summary.table, summary.rows, summary.bytes);
-          })
+          },
+          nb::sig("def describe(self, name: str, time_ms: int) -> tuple[RemoteTable, int, int]"))
       .def(
           "barrier",
           [](Client& self, const std::string& name, uint64_t round, uint32_t rank, uint32_t world, int64_t time) {
             check(self.barrier(name, round, rank, world, ms(time)));
           },
           Release())
-      .def("statistics",
-           [](Client& self, int64_t time) {
-             auto all = [&] {
-               nb::gil_scoped_release release;
-               return take(self.statistics(ms(time)));
-             }();
-             nb::list servers;
-             for (const ServerStatistics& server : all) {
-               nb::list values;
-               for (const Statistic& value : server.values) {
-                 values.append(nb::make_tuple(value.table, value.name, value.value));
-               }
-               servers.append(nb::make_tuple(server.endpoint, values));
-             }
-             return servers;
-           })
+      .def(
+          "statistics",
+          [](Client& self, int64_t time) {
+            auto all = [&] {
+              nb::gil_scoped_release release;
+              return take(self.statistics(ms(time)));
+            }();
+            nb::list servers;
+            for (const ServerStatistics& server : all) {
+              nb::list values;
+              for (const Statistic& value : server.values) {
+                values.append(nb::make_tuple(value.table, value.name, value.value));
+              }
+              servers.append(nb::make_tuple(server.endpoint, values));
+            }
+            return servers;
+          },
+          nb::sig("def statistics(self, time_ms: int) -> list[tuple[str, list[tuple[str, str, int]]]]"))
       .def(
           "shutdown", [](Client& self, int server, int64_t time) { check(self.shutdown(server, ms(time))); }, Release())
       .def("close", &Client::close, Release())

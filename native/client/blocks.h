@@ -13,8 +13,8 @@ enum class SplitMethod : uint8_t { kRoundRobin = 1, kHashName = 2 };
 
 // How a dense parameter is cut and spread (Fleet's slice_var_up, min_block_size and split_method).
 struct Slicing {
-  bool slice = true;            // false: the parameter stays whole on one server
-  uint64_t min_block = 8192;    // elements; smaller parameters are not cut
+  bool slice = true;          // false: the parameter stays whole on one server
+  uint64_t min_block = 8192;  // elements; smaller parameters are not cut
   SplitMethod method = SplitMethod::kRoundRobin;
 };
 

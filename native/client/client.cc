@@ -194,11 +194,12 @@ Result<std::vector<ServerStatistics>> Client::statistics(Time time) {
   FLOTA_TRY(with_lane("ask for statistics", time, [&](Lane& lane, Deadline deadline) {
     std::vector<Lane::Request> requests;
     for (uint32_t server = 0; server < servers(); ++server) {
-      requests.push_back({server, small_call(MessageKind::kStatistics, Writer(), [&all, server](auto bytes) -> Result<void> {
-                            FLOTA_ASSIGN(StatisticsReply reply, StatisticsReply::decode(bytes));
-                            all[server].values = std::move(reply.values);
-                            return {};
-                          })});
+      requests.push_back(
+          {server, small_call(MessageKind::kStatistics, Writer(), [&all, server](auto bytes) -> Result<void> {
+             FLOTA_ASSIGN(StatisticsReply reply, StatisticsReply::decode(bytes));
+             all[server].values = std::move(reply.values);
+             return {};
+           })});
       all[server].endpoint = links_[server].endpoint.to_string();
     }
     return lane.exchange(requests, deadline);
@@ -229,34 +230,36 @@ Result<Rows> Client::export_rows(const RemoteTable& table, uint32_t shard, uint6
 }
 
 Result<void> Client::import_rows(const RemoteTable& table, const Rows& rows, Time time) {
-  return with_lane("import into table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
-    std::vector<Lane::Request> requests;
-    for (uint32_t server = 0; server < servers(); ++server) {
-      // The rows of this server, picked out column by column.
-      std::vector<Key> keys;
-      std::vector<uint64_t> updates, last_seen;
-      std::vector<float> weights, state;
-      for (size_t i = 0; i < rows.keys.size(); ++i) {
-        Key key = rows.keys[i];
-        bool dense = table.spec.kind == TableKind::kDense;
-        if (dense && key >= table.block_server.size()) return invalid("there is no block " + std::to_string(key));
-        uint32_t holder = dense ? table.block_server[key] : map_.server_of[shard_of(key)];
-        if (holder != server) continue;
-        keys.push_back(key);
-        updates.push_back(rows.updates[i]);
-        last_seen.push_back(rows.last_seen[i]);
-        auto weights_of = rows.weights.subspan(i * rows.dim, rows.dim);
-        auto state_of = rows.state.subspan(i * rows.state_floats, rows.state_floats);
-        weights.insert(weights.end(), weights_of.begin(), weights_of.end());
-        state.insert(state.end(), state_of.begin(), state_of.end());
-      }
-      if (keys.empty()) continue;
-      Writer payload;
-      Rows{table.id, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state}.encode(payload);
-      requests.push_back({server, small_call(MessageKind::kImport, payload, expect_nothing)});
-    }
-    return lane.exchange(requests, deadline);
-  });
+  return with_lane(
+      "import into table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+        std::vector<Lane::Request> requests;
+        for (uint32_t server = 0; server < servers(); ++server) {
+          // The rows of this server, picked out column by column.
+          std::vector<Key> keys;
+          std::vector<uint64_t> updates, last_seen;
+          std::vector<float> weights, state;
+          for (size_t i = 0; i < rows.keys.size(); ++i) {
+            Key key = rows.keys[i];
+            bool dense = table.spec.kind == TableKind::kDense;
+            if (dense && key >= table.block_server.size()) return invalid("there is no block " + std::to_string(key));
+            uint32_t holder = dense ? table.block_server[key] : map_.server_of[shard_of(key)];
+            if (holder != server) continue;
+            keys.push_back(key);
+            updates.push_back(rows.updates[i]);
+            last_seen.push_back(rows.last_seen[i]);
+            auto weights_of = rows.weights.subspan(i * rows.dim, rows.dim);
+            auto state_of = rows.state.subspan(i * rows.state_floats, rows.state_floats);
+            weights.insert(weights.end(), weights_of.begin(), weights_of.end());
+            state.insert(state.end(), state_of.begin(), state_of.end());
+          }
+          if (keys.empty()) continue;
+          Writer payload;
+          Rows{table.id, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state}.encode(
+              payload);
+          requests.push_back({server, small_call(MessageKind::kImport, payload, expect_nothing)});
+        }
+        return lane.exchange(requests, deadline);
+      });
 }
 
 Result<void> Client::shutdown(int server, Time time) {

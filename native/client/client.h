@@ -31,7 +31,7 @@ struct ClientOptions {
 // A table as a client knows it.
 struct RemoteTable {
   uint64_t id = 0;
-  TableSpec spec;                    // dense: blocks of all servers
+  TableSpec spec;                      // dense: blocks of all servers
   std::vector<uint32_t> block_server;  // dense: who holds spec.blocks[i]
 };
 

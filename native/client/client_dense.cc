@@ -90,8 +90,8 @@ Result<void> Client::push_dense(const RemoteTable& table, std::span<const float>
   return ordered_push([&, this] { return push_dense_now(table, values, options, time); });
 }
 
-Result<void> Client::push_dense_now(const RemoteTable& table, std::span<const float> values,
-                                    const PushOptions& options, Time time) {
+Result<void> Client::push_dense_now(const RemoteTable& table, std::span<const float> values, const PushOptions& options,
+                                    Time time) {
   FLOTA_TRY(check_shape(table, values.size()));
   if (!table.spec.allow_nonfinite) {
     size_t bad = first_nonfinite(values.data(), values.size());
@@ -126,8 +126,8 @@ Result<void> Client::push_dense_now(const RemoteTable& table, std::span<const fl
     call.receive = take_push_reply;
     return call;
   };
-  auto status = with_lane(
-      "push to table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+  auto status =
+      with_lane("push to table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
         for (const auto& round : rounds_of(table, servers())) {
           std::vector<Lane::Request> requests;
           for (const Portion& portion : round) requests.push_back({portion.server, make_call(portion)});

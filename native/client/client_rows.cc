@@ -94,40 +94,41 @@ Result<void> Client::pull(const RemoteTable& table, std::span<const Key> keys, s
                           Time time) {
   FLOTA_TRY(check_shape(table, keys.size(), out.size()));
   if (keys.empty()) return {};
-  return with_lane("pull from table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
-    Router& router = lane.router();
-    router.route(keys);
-    const size_t dim = table.spec.dim;
-    auto first = router.first();
-    auto make_call = [&](size_t begin, size_t end) {
-      Call call;
-      call.kind = MessageKind::kPull;
-      call.payload_bytes = PullHead::kBytes + (end - begin) * sizeof(Key);
-      call.send = [&, begin, end](FrameWriter& frame, Deadline until) -> Result<void> {
-        Writer head;
-        PullHead{table.id, static_cast<uint32_t>(end - begin), table.spec.dim, create}.encode(head);
-        FLOTA_TRY(frame.write(head.bytes(), until));
-        return frame.write(bytes_of(router.distinct().subspan(begin, end - begin)), until);
-      };
-      call.receive = [&, begin, end](FrameReader& frame, Deadline until) {
-        return take_rows(frame, end - begin, dim, until,
-                         [&](size_t j) { return out.data() + size_t{first[begin + j]} * dim; });
-      };
-      return call;
-    };
-    FLOTA_TRY(exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call));
-    if (!router.has_duplicates()) return {};
-    auto place = router.place();
-    for (size_t i = 0; i < place.size(); ++i) {
-      size_t source = first[place[i]];
-      if (source != i) copy_floats(out.data() + i * dim, out.data() + source * dim, dim);
-    }
-    return {};
-  });
+  return with_lane(
+      "pull from table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+        Router& router = lane.router();
+        router.route(keys);
+        const size_t dim = table.spec.dim;
+        auto first = router.first();
+        auto make_call = [&](size_t begin, size_t end) {
+          Call call;
+          call.kind = MessageKind::kPull;
+          call.payload_bytes = PullHead::kBytes + (end - begin) * sizeof(Key);
+          call.send = [&, begin, end](FrameWriter& frame, Deadline until) -> Result<void> {
+            Writer head;
+            PullHead{table.id, static_cast<uint32_t>(end - begin), table.spec.dim, create}.encode(head);
+            FLOTA_TRY(frame.write(head.bytes(), until));
+            return frame.write(bytes_of(router.distinct().subspan(begin, end - begin)), until);
+          };
+          call.receive = [&, begin, end](FrameReader& frame, Deadline until) {
+            return take_rows(frame, end - begin, dim, until,
+                             [&](size_t j) { return out.data() + size_t{first[begin + j]} * dim; });
+          };
+          return call;
+        };
+        FLOTA_TRY(exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call));
+        if (!router.has_duplicates()) return {};
+        auto place = router.place();
+        for (size_t i = 0; i < place.size(); ++i) {
+          size_t source = first[place[i]];
+          if (source != i) copy_floats(out.data() + i * dim, out.data() + source * dim, dim);
+        }
+        return {};
+      });
 }
 
-Result<void> Client::send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows,
-                               bool rows_are_ordered, const PushOptions& options, Deadline deadline) {
+Result<void> Client::send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows, bool rows_are_ordered,
+                               const PushOptions& options, Deadline deadline) {
   const Router& router = lane.router();
   const size_t dim = table.spec.dim;
   std::vector<uint64_t> opened;

@@ -29,8 +29,8 @@ std::string Link::name() const {
 }
 
 Result<std::unique_ptr<Stream>> Link::open(Deadline deadline, bool local) {
-  auto raw = local ? connect_unix(options_.endpoint.host, options_.endpoint.port)
-                   : connect_tcp(options_.endpoint, deadline);
+  auto raw =
+      local ? connect_unix(options_.endpoint.host, options_.endpoint.port) : connect_tcp(options_.endpoint, deadline);
   if (!raw) return raw.error();
   auto socket = std::make_unique<SocketStream>(std::move(*raw));
   SocketStream* local_socket = local ? socket.get() : nullptr;
@@ -44,13 +44,11 @@ Result<std::unique_ptr<Stream>> Link::open(Deadline deadline, bool local) {
     stream = std::move(socket);
   }
   const bool want_memory = local && options_.transport != Transport::kUnix;
-  FLOTA_ASSIGN(ServerIdentity identity,
-               client_handshake(*stream, options_.secret, binding, want_memory, deadline));
+  FLOTA_ASSIGN(ServerIdentity identity, client_handshake(*stream, options_.secret, binding, want_memory, deadline));
   if (identity.index != options_.index || identity.count != options_.count) {
     return Error{ErrorCode::kWrongServer, "what answers there is server " + std::to_string(identity.index) + " of " +
                                               std::to_string(identity.count) + ", not server " +
-                                              std::to_string(options_.index) + " of " +
-                                              std::to_string(options_.count) +
+                                              std::to_string(options_.index) + " of " + std::to_string(options_.count) +
                                               "; give every process the same list of endpoints in the same order"};
   }
   if (!identity.shared_memory) return stream;

@@ -15,7 +15,7 @@
 namespace flota {
 
 enum class Transport : uint8_t {
-  kAuto = 1,          // shared memory on the same host, else TCP
+  kAuto = 1,  // shared memory on the same host, else TCP
   kTcp = 2,
   kUnix = 3,
   kSharedMemory = 4,
@@ -36,8 +36,8 @@ struct LinkOptions {
 struct Call {
   MessageKind kind{};
   uint64_t payload_bytes = 0;
-  std::function<Result<void>(FrameWriter&, Deadline)> send;       // writes the payload
-  std::function<Result<void>(FrameReader&, Deadline)> receive;    // reads the reply's payload to its end
+  std::function<Result<void>(FrameWriter&, Deadline)> send;     // writes the payload
+  std::function<Result<void>(FrameReader&, Deadline)> receive;  // reads the reply's payload to its end
 };
 
 // A connection to one server, made when first needed and again when it breaks. Thread safety: one thread at a time,

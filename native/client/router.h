@@ -38,8 +38,8 @@ class Router {
   void find_distinct(std::span<const Key> keys);
   void order(std::span<const Key> keys);
 
-  std::vector<uint16_t> rank_of_shard_;           // the shard's place in the order of sending
-  std::vector<uint32_t> first_rank_of_server_;    // and where each server begins in it
+  std::vector<uint16_t> rank_of_shard_;         // the shard's place in the order of sending
+  std::vector<uint32_t> first_rank_of_server_;  // and where each server begins in it
   std::vector<Slot> slots_;
   uint32_t stamp_ = 0;
   std::vector<uint32_t> place_;

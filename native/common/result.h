@@ -50,17 +50,16 @@ inline Error invalid(std::string message) { return {ErrorCode::kInvalidArgument,
 }  // namespace flota
 
 // Returns the error of `expression` from the enclosing function, if it failed.
-#define FLOTA_TRY(expression)                                  \
-  do {                                                         \
-    if (auto flota_try_ = (expression); !flota_try_)           \
-      return std::move(flota_try_).error();                    \
+#define FLOTA_TRY(expression)                                                              \
+  do {                                                                                     \
+    if (auto flota_try_ = (expression); !flota_try_) return std::move(flota_try_).error(); \
   } while (0)
 
 #define FLOTA_CONCAT_(a, b) a##b
 #define FLOTA_CONCAT(a, b) FLOTA_CONCAT_(a, b)
 // Declares `name` as the value of `expression`, or returns its error.
 #define FLOTA_ASSIGN(name, expression) FLOTA_ASSIGN_(FLOTA_CONCAT(flota_result_, __LINE__), name, expression)
-#define FLOTA_ASSIGN_(temporary, name, expression) \
-  auto temporary = (expression);                   \
+#define FLOTA_ASSIGN_(temporary, name, expression)     \
+  auto temporary = (expression);                       \
   if (!temporary) return std::move(temporary).error(); \
   name = std::move(*temporary)

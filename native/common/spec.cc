@@ -201,6 +201,9 @@ Result<void> validate(const RuleSpec& rule) {
   FLOTA_TRY(check_known("step source", rule.steps));
   for (const Number& number : kNumbers) FLOTA_TRY(check_number(rule, number));
   for (const Flag& flag : kFlags) FLOTA_TRY(check_flag(rule, flag));
+  if (rule.steps == StepSource::kPush && !((kMomentsBits | kAdagradBit) & bit(rule.kind))) {
+    return invalid(std::string(to_string(rule.kind)) + " counts no steps: steps must be row");
+  }
   if (rule.kind == RuleKind::kMomentum && rule.momentum == 0) {
     return invalid("momentum is 0: Momentum needs it above 0; SGD does without");
   }

@@ -84,8 +84,8 @@ struct TableSpec {
   TableKind kind = TableKind::kSparse;
   Storage storage = Storage::kFloat32;
   bool allow_nonfinite = false;
-  uint32_t dim = 0;              // sparse: floats a row
-  uint64_t size = 0;             // dense: elements of the whole parameter
+  uint32_t dim = 0;   // sparse: floats a row
+  uint64_t size = 0;  // dense: elements of the whole parameter
   uint64_t seed = 0;
   RuleSpec rule;
   InitSpec init;

@@ -5,19 +5,20 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 #include "common/spec.h"
 
 // What the checks of specs share; private to spec.cc and spec_init.cc.
 namespace flota {
 
-// What to_string() calls an enumerator that does not exist. An array, to have one address in all files.
-inline constexpr char kUnknown[] = "unknown";
+// What to_string() calls an enumerator that does not exist.
+inline constexpr const char* kUnknown = "unknown";
 
 // The wire carries enumerators as numbers, so that any number can arrive.
 template <class Enum>
 Result<void> check_known(const char* what, Enum value) {
-  if (to_string(value) != kUnknown) return {};
+  if (std::string_view(to_string(value)) != kUnknown) return {};
   return invalid(std::string(what) + " " + std::to_string(static_cast<uint32_t>(value)) + " is unknown");
 }
 

@@ -24,6 +24,8 @@ struct Adam {
   double first_state(size_t) const { return 0; }
 
   double added_decay() const { return spec.kind == RuleKind::kAdam ? spec.weight_decay : 0; }
+  // torch.optim.SparseAdam, which counts the steps of the whole parameter, adds epsilon before the bias correction.
+  bool epsilon_first() const { return spec.kind == RuleKind::kAdam && spec.steps == StepSource::kPush && !kAmsgrad; }
   double decoupled_decay() const { return spec.kind == RuleKind::kAdamW ? spec.weight_decay : 0; }
 };
 
@@ -51,7 +53,9 @@ struct Adam<kAmsgrad>::Update {
         root(F8::all(1)) {}
   void at(uint64_t t) {
     minus_step_size = F8::all(-lr * rule.correction1.at(t));
-    root = F8::all(rule.correction2_root.at(t));
+    const float correction = rule.correction2_root.at(t);
+    root = F8::all(correction);
+    if (rule.epsilon_first()) epsilon = F8::all(rule.spec.epsilon * correction);
   }
   void apply(F8& w, std::array<F8, kSlots>& s, F8 gradient) const {
     const F8 g = scaled(gradient, w);

@@ -21,9 +21,9 @@ struct Step {
 
 // One row, or one block of a dense parameter, about to be updated.
 struct RowView {
-  float* weights;     // `dim` floats
-  float* state;       // `state_slots() * dim` floats, slot after slot
-  uint64_t updates;   // how often it was updated before this
+  float* weights;    // `dim` floats
+  float* state;      // `state_slots() * dim` floats, slot after slot
+  uint64_t updates;  // how often it was updated before this
 };
 
 class Rule {

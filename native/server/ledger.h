@@ -44,8 +44,8 @@ class Ledger {
     std::mutex mutex;
     std::condition_variable changed;
     uint32_t epoch = 0;
-    uint64_t floor = 0;                                      // all below were applied
-    boost::unordered_flat_map<uint64_t, bool> above;         // from there on: being applied (false), applied (true)
+    uint64_t floor = 0;                               // all below were applied
+    boost::unordered_flat_map<uint64_t, bool> above;  // from there on: being applied (false), applied (true)
   };
 
   Result<std::shared_ptr<Worker>> worker(uint64_t id, uint32_t epoch);

@@ -25,8 +25,8 @@ Result<std::shared_ptr<HostedTable>> Registry::create(const TableSpec& spec, boo
       return invalid("the names '" + table.spec.name + "' and '" + spec.name + "' hash alike; rename one table");
     }
     if (table.spec == spec) return {};
-    return Error{ErrorCode::kTableMismatch, "table '" + spec.name + "' exists with other settings: " +
-                                                difference(table.spec, spec)};
+    return Error{ErrorCode::kTableMismatch,
+                 "table '" + spec.name + "' exists with other settings: " + difference(table.spec, spec)};
   };
   std::unique_lock lock(mutex_);
   auto found = tables_.find(id);
@@ -45,8 +45,9 @@ Result<std::shared_ptr<HostedTable>> Registry::find(uint64_t id) const {
   std::shared_lock lock(mutex_);
   auto found = tables_.find(id);
   if (found != tables_.end()) return found->second;
-  return Error{ErrorCode::kUnknownTable, "this server has no such table; create it first (a server that was restarted "
-                                         "without a snapshot has lost its tables)"};
+  return Error{ErrorCode::kUnknownTable,
+               "this server has no such table; create it first (a server that was restarted "
+               "without a snapshot has lost its tables)"};
 }
 
 Result<std::shared_ptr<HostedTable>> Registry::find(const std::string& name) const {

@@ -21,8 +21,8 @@ namespace flota {
 struct ServerOptions {
   std::string endpoint = "127.0.0.1:0";  // port 0: a free one
   std::string secret;
-  TlsOptions tls;           // for TCP; local sockets need none
-  uint32_t index = 0;       // this server among `count`
+  TlsOptions tls;      // for TCP; local sockets need none
+  uint32_t index = 0;  // this server among `count`
   uint32_t count = 1;
   bool local_sockets = true;  // Unix sockets and shared memory for peers on this host
   uint64_t max_payload = kDefaultMaxPayload;

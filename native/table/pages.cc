@@ -66,7 +66,8 @@ Pages PagePool::take(size_t bytes) {
     auto fit = std::find_if(used_.begin(), used_.end(), [&](const auto& free) { return free.second >= bytes; });
     if (fit == used_.end()) {
       if (fresh_bytes_ < bytes) {
-        // As large as all before it: few blocks for a large table, little for a small one. The old rest may still serve.
+        // As large as all before it: few blocks for a large table, little for a small one. The old rest may still
+        // serve.
         size_t size = round_up(std::max(bytes, std::clamp(block_bytes_, kHugePage, kMaxBlock)), kHugePage);
         Pages block(size);
         if (fresh_bytes_ > 0) used_.emplace(fresh_, fresh_bytes_);

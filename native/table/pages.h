@@ -38,8 +38,8 @@ class Pages {
   PagePool* pool_ = nullptr;  // null: its own
 };
 
-// Pieces of huge pages. A table is made of many arrays of some hundred kilobytes; on pages of four kilobytes each random
-// access to them would walk the page tables, which costs more than the access itself. Thread safety: any thread.
+// Pieces of huge pages. A table is made of many arrays of some hundred kilobytes; on pages of four kilobytes each
+// random access to them would walk the page tables, which costs more than the access itself. Thread safety: any thread.
 // Requires: outlives what it gave.
 class PagePool {
  public:
@@ -52,9 +52,9 @@ class PagePool {
 
   std::mutex mutex_;
   std::vector<Pages> blocks_;
-  size_t block_bytes_ = 0;                // of all blocks
-  std::map<std::byte*, size_t> used_;     // pieces given back, by address; neighbours are joined
-  std::byte* fresh_ = nullptr;            // the newest block's untouched rest
+  size_t block_bytes_ = 0;             // of all blocks
+  std::map<std::byte*, size_t> used_;  // pieces given back, by address; neighbours are joined
+  std::byte* fresh_ = nullptr;         // the newest block's untouched rest
   size_t fresh_bytes_ = 0;
 };
 

@@ -27,8 +27,9 @@ enum class Missing : uint8_t {
 // Rows of `dim` weights with their rule's state, for any 64-bit key, made on demand.
 //
 // A row's first value depends on (seed, key) only. A row changes whole: weights, state and counters under the lock of
-// its subtable, of which there are 64, each for many readers or one writer, so callers work side by side. Keys may come in any order; in ascending order of
-// subtable_of_hash(hash_key(key)) a batch takes each lock a few times only, and that is several times faster.
+// its subtable, of which there are 64, each for many readers or one writer, so callers work side by side. Keys may come
+// in any order; in ascending order of subtable_of_hash(hash_key(key)) a batch takes each lock a few times only, and
+// that is several times faster.
 class SparseTable {
  public:
   // Requires: spec passed validate() and is sparse.
@@ -41,8 +42,9 @@ class SparseTable {
   // twice is updated twice. Thread safety: any thread.
   void push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values);
 
-  // Whole rows of one virtual shard in the index's order, at most about `max_rows`, from `cursor` (0: the beginning) on.
-  // Every row that is there from the first page to the last comes exactly once, also when the table grows in between.
+  // Whole rows of one virtual shard in the index's order, at most about `max_rows`, from `cursor` (0: the beginning)
+  // on. Every row that is there from the first page to the last comes exactly once, also when the table grows in
+  // between.
   RowPage export_shard(uint32_t shard, uint64_t cursor, size_t max_rows) const;
 
   // Makes or overwrites whole rows. Requires: columns of the right sizes.

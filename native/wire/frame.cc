@@ -72,8 +72,14 @@ const char* to_string(MessageKind kind) {
 }
 
 void encode_header(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out) {
-  RawHeader raw{kFrameMagic,          kProtocolVersion, static_cast<uint8_t>(header.kind), header.flags, header.request,
-                header.payload_bytes, 0,                0};
+  RawHeader raw{kFrameMagic,
+                kProtocolVersion,
+                static_cast<uint8_t>(header.kind),
+                header.flags,
+                header.request,
+                header.payload_bytes,
+                0,
+                0};
   raw.checksum = header_checksum(raw);
   std::memcpy(out.data(), &raw, sizeof(raw));
 }
@@ -90,8 +96,8 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes
   if (!known(raw.kind)) return malformed("unknown message kind " + std::to_string(raw.kind));
   if ((raw.flags & ~kFlagChecksum) != 0 || raw.reserved != 0) return malformed("a frame header uses reserved bits");
   if (raw.payload_bytes > max_payload) {
-    return Error{ErrorCode::kTooLarge, "a frame of " + std::to_string(raw.payload_bytes) +
-                                           " bytes; the limit is " + std::to_string(max_payload)};
+    return Error{ErrorCode::kTooLarge, "a frame of " + std::to_string(raw.payload_bytes) + " bytes; the limit is " +
+                                           std::to_string(max_payload)};
   }
   if (raw.payload_bytes % 8 != 0) return malformed("a payload must be a multiple of eight bytes long");
   return FrameHeader{static_cast<MessageKind>(raw.kind), raw.flags, raw.request, raw.payload_bytes};

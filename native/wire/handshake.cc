@@ -137,8 +137,8 @@ Result<void> server_handshake(Stream& stream, const std::string& secret, const C
     return refuse(stream, {ErrorCode::kUnauthenticated, "the peer does not know the job's secret"}, deadline);
   }
   *shared_memory_wanted = (answer.flags & kFlagSharedMemory) != 0 && identity.shared_memory;
-  ServerProof proof{0, *shared_memory_wanted ? kFlagSharedMemory : 0u, identity.index, identity.count,
-                    identity.incarnation, {}};
+  ServerProof proof{
+      0, *shared_memory_wanted ? kFlagSharedMemory : 0u, identity.index, identity.count, identity.incarnation, {}};
   transcript.add(without_mac(proof));
   proof.mac = transcript.mac(secret, kServerSays);
   return send(stream, proof, deadline);
@@ -155,8 +155,8 @@ Result<ServerIdentity> client_handshake(Stream& stream, const std::string& secre
                                           " to " + std::to_string(hello.newest_version) + ", this client version " +
                                           std::to_string(kProtocolVersion) + "; install the same flota on both"};
   }
-  ClientHello answer{kHelloMagic, kProtocolVersion, want_shared_memory ? kFlagSharedMemory : uint16_t{0}, make_nonce(),
-                     {}};
+  ClientHello answer{
+      kHelloMagic, kProtocolVersion, want_shared_memory ? kFlagSharedMemory : uint16_t{0}, make_nonce(), {}};
   Transcript transcript(binding);
   transcript.add(std::as_bytes(std::span(&hello, 1)));
   transcript.add(without_mac(answer));
@@ -171,8 +171,8 @@ Result<ServerIdentity> client_handshake(Stream& stream, const std::string& secre
     return Error{ErrorCode::kBusy, "the server has no room for another connection"};
   }
   if (proof.status != 0) {
-    return Error{ErrorCode::kVersion, "the server refused this client's protocol version " +
-                                          std::to_string(kProtocolVersion)};
+    return Error{ErrorCode::kVersion,
+                 "the server refused this client's protocol version " + std::to_string(kProtocolVersion)};
   }
   transcript.add(without_mac(proof));
   if (!equal(transcript.mac(secret, kServerSays), proof.mac)) {

@@ -45,9 +45,9 @@ Result<RuleSpec> decode_rule(Reader& in) {
   FLOTA_ASSIGN(rule.centered, get_bool(in, "centered"));
   FLOTA_ASSIGN(rule.amsgrad, get_bool(in, "amsgrad"));
   in.get_array<uint8_t>(3);
-  for (double* value : {&rule.lr, &rule.weight_decay, &rule.momentum, &rule.dampening, &rule.beta1, &rule.beta2,
-                        &rule.epsilon, &rule.alpha, &rule.lr_decay, &rule.initial_accumulator, &rule.l1, &rule.l2,
-                        &rule.lr_power}) {
+  for (double* value :
+       {&rule.lr, &rule.weight_decay, &rule.momentum, &rule.dampening, &rule.beta1, &rule.beta2, &rule.epsilon,
+        &rule.alpha, &rule.lr_decay, &rule.initial_accumulator, &rule.l1, &rule.l2, &rule.lr_power}) {
     *value = in.get<double>();
   }
   return rule;

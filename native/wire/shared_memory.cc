@@ -147,7 +147,8 @@ Result<std::unique_ptr<Stream>> SharedMemoryStream::offer(std::unique_ptr<Socket
   if (!own_event || !peer_event) return system_error("eventfd");
   int fds[kPassedFds] = {memory.get(), peer_event.get(), own_event.get()};
   FLOTA_TRY(send_fds(socket->fd().get(), fds));
-  FLOTA_ASSIGN(auto stream, map(std::move(socket), std::move(memory), std::move(own_event), std::move(peer_event), true));
+  FLOTA_ASSIGN(auto stream,
+               map(std::move(socket), std::move(memory), std::move(own_event), std::move(peer_event), true));
   return std::unique_ptr<Stream>(std::move(stream));
 }
 
@@ -157,7 +158,7 @@ Result<std::unique_ptr<Stream>> SharedMemoryStream::accept(std::unique_ptr<Socke
   FLOTA_TRY(socket->flush(deadline));
   Fd fds[kPassedFds];
   FLOTA_TRY(receive_fds(socket->fd().get(), fds, deadline));
-  struct stat status {};
+  struct stat status{};
   if (fstat(fds[0].get(), &status) != 0 || status.st_size < static_cast<off_t>(kControlBytes + 2 * kRingBytes)) {
     return Error{ErrorCode::kMalformed, "the server's shared memory is smaller than it says"};
   }

@@ -7,9 +7,9 @@
 
 namespace flota {
 
-// Looking for an answer a little before sleeping: an answer is often only microseconds away, and then being put to sleep
-// and woken costs more than the wait. The core is given away between looks, and looking stops for a while where it has
-// not helped, so that with more threads than cores it costs little.
+// Looking for an answer a little before sleeping: an answer is often only microseconds away, and then being put to
+// sleep and woken costs more than the wait. The core is given away between looks, and looking stops for a while where
+// it has not helped, so that with more threads than cores it costs little.
 class Spin {
  public:
   // Calls ready() for a short time; true as soon as it is.

@@ -107,7 +107,8 @@ Result<void> TlsStream::handshake(Deadline deadline) {
     int why = SSL_get_error(ssl_, status);
     if (why != SSL_ERROR_WANT_READ) {
       long verified = SSL_get_verify_result(ssl_);
-      std::string reason = verified == X509_V_OK ? "" : std::string(" (") + X509_verify_cert_error_string(verified) + ")";
+      std::string reason =
+          verified == X509_V_OK ? "" : std::string(" (") + X509_verify_cert_error_string(verified) + ")";
       return tls_error("the TLS handshake failed" + reason);
     }
     FLOTA_TRY(receive_more(deadline));

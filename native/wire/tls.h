@@ -15,8 +15,8 @@ namespace flota {
 struct TlsOptions {
   std::string certificate;
   std::string key;
-  std::string authority;    // whom to trust: the client checks the server with it, the server demands client certificates
-  bool check_host = true;   // client: the certificate must name the host that was asked for
+  std::string authority;  // whom to trust: the client checks the server with it, the server demands client certificates
+  bool check_host = true;  // client: the certificate must name the host that was asked for
 
   bool enabled() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
 };

@@ -43,9 +43,13 @@ def as_keys(keys: Keys) -> Array:
 
 def _from_list(keys: Sequence[int]) -> torch.Tensor:
     for key in keys:
-        if not isinstance(key, (int, np.integer)) or isinstance(key, bool):
+        if not _is_whole(key):
             raise TypeError(f"{key!r} is not a whole number")
     return torch.tensor(keys, dtype=torch.int64)
+
+
+def _is_whole(key: object) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
 def as_values(values: Values, shape: tuple[int, ...], what: str) -> Array:
@@ -92,7 +96,9 @@ def _on_cpu(tensor: torch.Tensor, what: str) -> torch.Tensor:
 
 def _refuse_shape(shape: Sequence[int], what: str) -> None:
     if len(shape) != 1:
-        raise InvalidArgument(f"{what} must have one dimension, not shape {list(shape)}; flatten them with .reshape(-1)")
+        raise InvalidArgument(
+            f"{what} must have one dimension, not shape {list(shape)}; flatten them with .reshape(-1)"
+        )
 
 
 def _refuse_other_shape(shape: tuple[int, ...], wanted: tuple[int, ...], what: str) -> None:

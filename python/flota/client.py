@@ -163,17 +163,20 @@ class Client:
         dim: int,
         rule: Rule,
         init: Initializer | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         storage: Storage = "float32",
         allow_nonfinite: bool = False,
         timeout: float | None = None,
     ) -> SparseTable:
         """Makes a table of rows with ``dim`` weights for any 64-bit keys, or opens it if it exists with just these
-        settings (any other raises ``TableMismatch``)."""
+        settings (any other raises ``TableMismatch``).
+
+        A row's first value depends on the seed and the key only; without a seed, one follows from the table's name.
+        """
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
-        if not isinstance(dim, int) or not 0 < dim <= 65536:
+        if not 0 < dim <= 65536:
             raise InvalidArgument(f"dim must be a whole number from 1 to 65536, not {dim!r}")
-        spec.dim = dim
+        spec.dim = int(dim)
         return SparseTable(self, self._native.create_sparse(spec, self._time(timeout)))
 
     def create_dense_table(
@@ -183,7 +186,7 @@ class Client:
         shape: int | Sequence[int],
         rule: Rule,
         init: Initializer | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         storage: Storage = "float32",
         allow_nonfinite: bool = False,
         slice_var_up: bool = True,
@@ -245,7 +248,7 @@ class Client:
         return _milliseconds(timeout, self.timeout)
 
     def _spec(
-        self, name: str, rule: Rule, init: Initializer | None, seed: int, storage: Storage, allow_nonfinite: bool
+        self, name: str, rule: Rule, init: Initializer | None, seed: int | None, storage: Storage, allow_nonfinite: bool
     ) -> _core.TableSpec:
         if not isinstance(rule, Rule):
             raise InvalidArgument(f"rule must be one of flota.rules, such as Adagrad(lr=0.05), not {rule!r}")
@@ -253,7 +256,8 @@ class Client:
         spec.name = name
         spec.storage = _choose("storage", storage, _STORAGES)
         spec.allow_nonfinite = allow_nonfinite
-        spec.seed = seed & 0xFFFFFFFFFFFFFFFF
+        # Tables that are given no seed must not begin with the same rows.
+        spec.seed = (_core.hash_name(name) if seed is None else seed) & 0xFFFFFFFFFFFFFFFF
         spec.rule = rule.to_native()
         spec.init = (Constant(0.0) if init is None else init).to_native()
         return spec
@@ -294,33 +298,41 @@ class _Table:
         )
 
     def _import(self, page: RowPage, dim: int, state_floats: int, timeout: float | None) -> None:
-        columns = [
-            np.ascontiguousarray(page.keys, dtype=np.int64),
-            np.ascontiguousarray(page.updates, dtype=np.uint64),
-            np.ascontiguousarray(page.last_seen, dtype=np.uint64),
-            np.ascontiguousarray(page.weights, dtype=np.float32),
-            np.ascontiguousarray(page.state, dtype=np.float32),
-        ]
-        count = len(page.keys)
-        wanted = (count, count, count, count * dim, count * state_floats)
-        if any(column.size != size for column, size in zip(columns, wanted, strict=True)):
+        keys = np.ascontiguousarray(page.keys, dtype=np.int64)
+        updates = np.ascontiguousarray(page.updates, dtype=np.uint64)
+        last_seen = np.ascontiguousarray(page.last_seen, dtype=np.uint64)
+        weights = np.ascontiguousarray(page.weights, dtype=np.float32)
+        state = np.ascontiguousarray(page.state, dtype=np.float32)
+        count = len(keys)
+        sizes = (updates.size, last_seen.size, weights.size, state.size)
+        if sizes != (count, count, count * dim, count * state_floats):
             raise InvalidArgument(f"table {self.name!r}: the columns of the rows have different lengths")
-        addresses = [address(column) for column in columns]
         self._client._native.import_rows(
-            self._table, count, dim, state_floats, *addresses, self._client._time(timeout)
+            self._table,
+            count,
+            dim,
+            state_floats,
+            address(keys),
+            address(updates),
+            address(last_seen),
+            address(weights),
+            address(state),
+            self._client._time(timeout),
         )
 
     def _export(self, shard: int, cursor: int, max_rows: int, timeout: float | None) -> tuple[RowPage, int | None]:
-        raw = self._client._native.export_rows(self._table, shard, cursor, max_rows, self._client._time(timeout))
-        count = len(raw["keys"]) // 8
-        page = RowPage(
-            np.frombuffer(raw["keys"], dtype=np.int64),
-            np.frombuffer(raw["updates"], dtype=np.uint64),
-            np.frombuffer(raw["last_seen"], dtype=np.uint64),
-            np.frombuffer(raw["weights"], dtype=np.float32).reshape(count, raw["dim"]),
-            np.frombuffer(raw["state"], dtype=np.float32).reshape(count, raw["state_floats"]),
+        keys, updates, last_seen, weights, state, dim, state_floats, following, done = self._client._native.export_rows(
+            self._table, shard, cursor, max_rows, self._client._time(timeout)
         )
-        return page, None if raw["done"] else raw["next"]
+        count = len(keys) // 8
+        page = RowPage(
+            np.frombuffer(keys, dtype=np.int64),
+            np.frombuffer(updates, dtype=np.uint64),
+            np.frombuffer(last_seen, dtype=np.uint64),
+            np.frombuffer(weights, dtype=np.float32).reshape(count, dim),
+            np.frombuffer(state, dtype=np.float32).reshape(count, state_floats),
+        )
+        return page, None if done else following
 
 
 class SparseTable(_Table):

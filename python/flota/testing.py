@@ -1,9 +1,9 @@
 """A real cluster on this machine, for tests: server processes that can crash, come back and fall silent.
 
-    with LocalCluster(servers=2) as cluster:
-        table = cluster.client().create_sparse_table("users", dim=1, rule=SGD(lr=1.0))
-        cluster.crash(0)
-        cluster.restart(0)
+with LocalCluster(servers=2) as cluster:
+    table = cluster.client().create_sparse_table("users", dim=1, rule=SGD(lr=1.0))
+    cluster.crash(0)
+    cluster.restart(0)
 """
 
 from __future__ import annotations

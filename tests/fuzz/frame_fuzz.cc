@@ -18,11 +18,20 @@ using testing::transcode;
 
 constexpr uint64_t kMaxPayload = 1 << 20;
 
-constexpr Transcode kTranscoders[] = {
-    transcode<CreateTable>, transcode<CreateTableReply>, transcode<DescribeTable>,   transcode<DescribeTableReply>,
-    transcode<Pull>,        transcode<Push>,             transcode<PushDense>,       transcode<PushReply>,
-    transcode<PullDense>,   transcode<Barrier>,          transcode<StatisticsReply>, transcode<Export>,
-    transcode<Rows>,        transcode<ErrorReply>};
+constexpr Transcode kTranscoders[] = {transcode<CreateTable>,
+                                      transcode<CreateTableReply>,
+                                      transcode<DescribeTable>,
+                                      transcode<DescribeTableReply>,
+                                      transcode<Pull>,
+                                      transcode<Push>,
+                                      transcode<PushDense>,
+                                      transcode<PushReply>,
+                                      transcode<PullDense>,
+                                      transcode<Barrier>,
+                                      transcode<StatisticsReply>,
+                                      transcode<Export>,
+                                      transcode<Rows>,
+                                      transcode<ErrorReply>};
 
 inline void expect(bool condition) {
   if (!condition) std::abort();

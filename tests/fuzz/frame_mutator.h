@@ -10,8 +10,8 @@
 #include "wire/checksum.h"
 #include "wire/frame.h"
 
-// Random bytes never pass two checksums. This mutator changes an input and then, mostly, makes its frames' checksums and
-// lengths right again, so that what lies behind them is reached.
+// Random bytes never pass two checksums. This mutator changes an input and then, mostly, makes its frames' checksums
+// and lengths right again, so that what lies behind them is reached.
 
 // libFuzzer's, or the driver's in standalone_main.cc.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -32,9 +32,7 @@ void store(uint8_t* to, T value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-inline uint32_t sum_of(const uint8_t* data, size_t size) {
-  return crc32c(std::as_bytes(std::span(data, size)));
-}
+inline uint32_t sum_of(const uint8_t* data, size_t size) { return crc32c(std::as_bytes(std::span(data, size))); }
 
 // Changes a field of a frame's header.
 inline void change_field(uint8_t* header, std::mt19937_64& random) {

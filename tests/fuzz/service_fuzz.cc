@@ -45,7 +45,8 @@ void add_tables(Service& service) {
   for (bool dense : {false, true}) {
     const auto payload = flota::testing::encoded(CreateTable{flota::testing::sample_spec(dense)});
     std::vector<std::byte> frame(kHeaderBytes + payload.size() + kTrailerBytes);
-    encode_header({MessageKind::kCreateTable, kFlagChecksum, 1, payload.size()}, std::span(frame).first<kHeaderBytes>());
+    encode_header({MessageKind::kCreateTable, kFlagChecksum, 1, payload.size()},
+                  std::span(frame).first<kHeaderBytes>());
     std::copy(payload.begin(), payload.end(), frame.begin() + kHeaderBytes);
     const uint64_t sum = crc32c(payload);
     std::memcpy(frame.data() + kHeaderBytes + payload.size(), &sum, sizeof(sum));

@@ -65,10 +65,11 @@ void run(const Input& input) {
 }
 
 uint64_t interesting() {
-  static constexpr uint64_t kValues[] = {0,       1,         7,         8,         16,        255,       256,
-                                         1023,    1024,      65535,     65536,     1u << 20,  1u << 29,  0x7fffffff,
-                                         1u << 31, 0xffffffff, 1ull << 32, 1ull << 40, 1ull << 61, 1ull << 62, 1ull << 63,
-                                         ~0ull,   0x7f800000, 0x7fc00000, 0x7ff0000000000000};
+  static constexpr uint64_t kValues[] = {0,          1,          7,          8,          16,
+                                         255,        256,        1023,       1024,       65535,
+                                         65536,      1u << 20,   1u << 29,   0x7fffffff, 1u << 31,
+                                         0xffffffff, 1ull << 32, 1ull << 40, 1ull << 61, 1ull << 62,
+                                         1ull << 63, ~0ull,      0x7f800000, 0x7fc00000, 0x7ff0000000000000};
   const uint64_t value = kValues[random_numbers() % std::size(kValues)];
   return random_numbers() % 4 == 0 ? value + random_numbers() % 17 - 8 : value;
 }

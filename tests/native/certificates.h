@@ -64,7 +64,7 @@ class Certificates {
 
   static Key make_key() {
     std::unique_ptr<EVP_PKEY_CTX, decltype(&EVP_PKEY_CTX_free)> context(EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nullptr),
-                                                                       EVP_PKEY_CTX_free);
+                                                                        EVP_PKEY_CTX_free);
     EVP_PKEY* key = nullptr;
     FLOTA_CHECK(EVP_PKEY_keygen_init(context.get()) == 1 &&
                     EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context.get(), NID_X9_62_prime256v1) == 1 &&
@@ -93,8 +93,8 @@ class Certificates {
     X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 86400);
     X509_set_pubkey(certificate.get(), &key);
     X509_NAME* subject = X509_get_subject_name(certificate.get());
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1,
-                               0);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name.c_str()), -1,
+                               -1, 0);
     X509* signer = issuer != nullptr ? issuer : certificate.get();
     X509_set_issuer_name(certificate.get(), X509_get_subject_name(signer));
     if (issuer == nullptr) extend(*certificate, signer, NID_basic_constraints, "critical,CA:TRUE");

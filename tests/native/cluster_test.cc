@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-#include "message_samples.h"
 #include "memory_stream.h"
+#include "message_samples.h"
 #include "relay.h"
 #include "table/dense_table.h"
 #include "table/sparse_table.h"
@@ -111,7 +111,7 @@ Trained train(ClientOptions options) {
     value_of(client->push(rows, keys, some_values(keys.size() * 6, step), push, kTime));
     value_of(client->push_dense(weights, some_values(1003, step), push, kTime));
   }
-    return {exported(*client, rows), bits_of(pulled(*client, weights))};
+  return {exported(*client, rows), bits_of(pulled(*client, weights))};
 }
 
 }  // namespace
@@ -247,8 +247,8 @@ BOOST_AUTO_TEST_CASE(rows_longer_than_a_chunk_travel) {
     value_of(client->push(table, keys, values, {PushKind::kAssign, 0, 1, 1}, kTime));
     const auto rows = pulled(*client, table, std::vector<Key>{1, 2, 3});
     BOOST_TEST(std::equal(rows.begin(), rows.begin() + kMaxDim, values.begin() + kMaxDim));
-    BOOST_TEST(std::equal(rows.begin() + 2 * kMaxDim, rows.end(), values.begin() + 2 * kMaxDim,
-                          values.begin() + 3 * kMaxDim));
+    BOOST_TEST(
+        std::equal(rows.begin() + 2 * kMaxDim, rows.end(), values.begin() + 2 * kMaxDim, values.begin() + 3 * kMaxDim));
   }
 }
 
@@ -298,8 +298,8 @@ BOOST_AUTO_TEST_CASE(background_calls_keep_their_order) {
   for (int i = 0; i < 50; ++i) values.push_back(std::vector<float>(3, static_cast<float>(i)));
   std::vector<std::shared_ptr<Pending>> pending;
   for (int i = 0; i < 49; ++i) {
-    pending.push_back(client->push_async(table, keys, values[static_cast<size_t>(i)], {PushKind::kAssign, 0, 1, 1},
-                                         kTime, nullptr));
+    pending.push_back(
+        client->push_async(table, keys, values[static_cast<size_t>(i)], {PushKind::kAssign, 0, 1, 1}, kTime, nullptr));
   }
   // A blocking push waits for those before it.
   value_of(client->push(table, keys, values[49], {PushKind::kAssign, 0, 1, 1}, kTime));
@@ -319,8 +319,8 @@ BOOST_AUTO_TEST_CASE(closing_a_client_finishes_what_was_started) {
   const float one = 1;
   std::vector<std::shared_ptr<Pending>> pending;
   for (int i = 0; i < 20; ++i) {
-    pending.push_back(client->push_async(table, std::span(&key, 1), std::span(&one, 1), {PushKind::kDelta, 0, 1, 1},
-                                         kTime, nullptr));
+    pending.push_back(
+        client->push_async(table, std::span(&key, 1), std::span(&one, 1), {PushKind::kDelta, 0, 1, 1}, kTime, nullptr));
   }
   client->close();
   for (auto& call : pending) value_of(call->wait(patience()));
@@ -432,7 +432,8 @@ BOOST_AUTO_TEST_CASE(pushes_are_applied_exactly_once_however_often_connections_a
       value_of(client->push(table, keys, ones, {PushKind::kDelta, 0, 1, 1}, kTime));
       // A pull in between: replies that break off are asked for again.
       const auto rows = pulled(*client, table, keys);
-      BOOST_TEST_REQUIRE(std::all_of(rows.begin(), rows.end(), [&](float x) { return x == static_cast<float>(i + 1); }));
+      BOOST_TEST_REQUIRE(
+          std::all_of(rows.begin(), rows.end(), [&](float x) { return x == static_cast<float>(i + 1); }));
     }
     BOOST_TEST(relays[0]->cuts() + relays[1]->cuts() > 20u);
     auto observer = cluster.client();
@@ -640,7 +641,8 @@ BOOST_AUTO_TEST_CASE(messages_that_make_no_sense_are_answered_and_the_connection
     }
   }
   // They are well made, but for a table that is not there.
-  for (const auto& [kind, payload] : {std::pair(MessageKind::kPull, sample_pull()), {MessageKind::kPush, sample_push()},
+  for (const auto& [kind, payload] : {std::pair(MessageKind::kPull, sample_pull()),
+                                      {MessageKind::kPush, sample_push()},
                                       {MessageKind::kPushDense, sample_push_dense()},
                                       {MessageKind::kImport, sample_rows()},
                                       {MessageKind::kPullDense, encoded(PullDense{1, {0}})},
@@ -693,9 +695,7 @@ BOOST_AUTO_TEST_CASE(requests_may_follow_each_other_without_waiting) {
     value_of(writer.end(patience()));
     wire.insert(wire.end(), frame.output().begin(), frame.output().end());
   }
-  std::thread sender([&] {
-    static_cast<void>(peer->stream.write_all(wire, patience()));
-  });
+  std::thread sender([&] { static_cast<void>(peer->stream.write_all(wire, patience())); });
   for (uint64_t i = 0; i < kRequests; ++i) {
     const auto rows = value_of(peer->answer(i));
     BOOST_TEST(value_of(RowsHead::decode(rows)).count == (i % 3 == 0 ? 40'000 + i : i));
@@ -737,7 +737,8 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_are_refused_naming_table_and_key
   open.name = "open";
   open.allow_nonfinite = true;
   const auto lenient = value_of(client->create_sparse(open, kTime));
-  value_of(client->push(lenient, keys, std::vector<float>{1, 1, 1, nan, 1, infinity}, {PushKind::kAssign, 0, 1, 1}, kTime));
+  value_of(
+      client->push(lenient, keys, std::vector<float>{1, 1, 1, nan, 1, infinity}, {PushKind::kAssign, 0, 1, 1}, kTime));
   BOOST_TEST(std::isnan(pulled(*client, lenient, keys)[3]));
 
   const auto dense = value_of(client->create_dense(uncut(4), {}, kTime));

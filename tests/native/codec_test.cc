@@ -18,7 +18,9 @@ BOOST_AUTO_TEST_CASE(fields_are_little_endian_and_lie_as_written) {
   out.pad();
   out.put(1.0f);
   out.put(int32_t{-2});
-  BOOST_TEST(hex(out.bytes()) == "0102030405060700" "0000803ffeffffff");
+  BOOST_TEST(hex(out.bytes()) ==
+             "0102030405060700"
+             "0000803ffeffffff");
 }
 
 BOOST_AUTO_TEST_CASE(strings_and_arrays_end_on_a_multiple_of_eight) {

@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_SUITE(dense_table, *boost::unit_test::timeout(60))
 
 BOOST_AUTO_TEST_CASE(a_parameter_is_the_same_however_it_is_cut) {
   constexpr uint64_t kSize = 1003;
-  const std::vector<std::vector<uint64_t>> cuttings = {{0}, {0, 1}, {0, 500}, {0, 7, 8, 9, 501, 1002}, {0, 16, 32, 999}};
+  const std::vector<std::vector<uint64_t>> cuttings = {
+      {0}, {0, 1}, {0, 500}, {0, 7, 8, 9, 501, 1002}, {0, 16, 32, 999}};
   for (Storage storage : kStorages) {
     for (RuleKind rule : kCuttableRules) {
       BOOST_TEST_CONTEXT(to_string(storage) << ", " << to_string(rule)) {

@@ -152,7 +152,8 @@ BOOST_AUTO_TEST_CASE(a_length_that_is_no_multiple_of_eight_is_refused) {
 
 BOOST_AUTO_TEST_CASE(frames_of_every_size_come_back_in_whatever_pieces_they_arrive) {
   std::mt19937_64 random(1);
-  const size_t sizes[] = {0, 8, 24, 4096, 65'528, 65'536, 262'096, 262'104, 262'112, 262'136, 262'144, 1 << 20, 5 << 20};
+  const size_t sizes[] = {0,       8,       24,      4096,    65'528,  65'536, 262'096,
+                          262'104, 262'112, 262'136, 262'144, 1 << 20, 5 << 20};
   for (size_t most : {size_t{100'000}, size_t{1} << 20, SIZE_MAX - 1}) {
     Bytes wire;
     std::vector<Bytes> payloads;

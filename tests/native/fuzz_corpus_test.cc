@@ -66,7 +66,8 @@ std::map<std::string, Bytes> corpus() {
   files["rows_reply.frame"] = frame_of(MessageKind::kReply, sample_rows_reply(), true);
 
   const Bytes pull = frame_of(MessageKind::kPull, retargeted(sample_pull(), "users"), true);
-  const Bytes pull_dense = frame_of(MessageKind::kPullDense, encoded(PullDense{hash_name("tower/weight"), {0, 2}}), true);
+  const Bytes pull_dense =
+      frame_of(MessageKind::kPullDense, encoded(PullDense{hash_name("tower/weight"), {0, 2}}), true);
   const Bytes page = frame_of(MessageKind::kExport, encoded(Export{hash_name("users"), 0, 770, 10}), true);
   const Bytes block = frame_of(MessageKind::kExport, encoded(Export{hash_name("tower/weight"), 0, 2, 1}), true);
   files["users_pull.frame"] = pull;

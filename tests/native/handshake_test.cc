@@ -252,22 +252,21 @@ BOOST_AUTO_TEST_CASE(another_version_is_refused_on_the_client) {
 
 BOOST_AUTO_TEST_CASE(a_refusal_for_the_version_reaches_the_client) {
   auto sockets = unix_ends();
-  auto [client, server] = at_once(
-      [&] { return client_handshake(*sockets.client, kSecret, {}, false, patience()); },
-      [&]() -> Result<void> {
-        Bytes hello(kServerHello);
-        set_field(hello, 0, uint32_t{0x484c4f46});
-        set_field(hello, 4, uint16_t{1});
-        set_field(hello, 6, uint16_t{1});
-        FLOTA_TRY(sockets.server->write(hello, patience()));
-        FLOTA_TRY(sockets.server->flush(patience()));
-        Bytes answer(kClientHello);
-        FLOTA_TRY(sockets.server->read(answer, patience()));
-        Bytes proof(kServerProof);
-        set_field(proof, 0, static_cast<uint32_t>(ErrorCode::kVersion));
-        FLOTA_TRY(sockets.server->write(proof, patience()));
-        return sockets.server->flush(patience());
-      });
+  auto [client, server] = at_once([&] { return client_handshake(*sockets.client, kSecret, {}, false, patience()); },
+                                  [&]() -> Result<void> {
+                                    Bytes hello(kServerHello);
+                                    set_field(hello, 0, uint32_t{0x484c4f46});
+                                    set_field(hello, 4, uint16_t{1});
+                                    set_field(hello, 6, uint16_t{1});
+                                    FLOTA_TRY(sockets.server->write(hello, patience()));
+                                    FLOTA_TRY(sockets.server->flush(patience()));
+                                    Bytes answer(kClientHello);
+                                    FLOTA_TRY(sockets.server->read(answer, patience()));
+                                    Bytes proof(kServerProof);
+                                    set_field(proof, 0, static_cast<uint32_t>(ErrorCode::kVersion));
+                                    FLOTA_TRY(sockets.server->write(proof, patience()));
+                                    return sockets.server->flush(patience());
+                                  });
   value_of(server);
   BOOST_TEST(code_of(client) == ErrorCode::kVersion);
 }
@@ -275,23 +274,22 @@ BOOST_AUTO_TEST_CASE(a_refusal_for_the_version_reaches_the_client) {
 // It knows the protocol, but not the secret: a client must not trust it, although it says yes.
 BOOST_AUTO_TEST_CASE(a_server_that_lets_everybody_in_without_the_secret_is_refused) {
   auto sockets = unix_ends();
-  auto [client, server] = at_once(
-      [&] { return client_handshake(*sockets.client, kSecret, {}, true, patience()); },
-      [&]() -> Result<void> {
-        Bytes hello(kServerHello);
-        set_field(hello, 0, uint32_t{0x484c4f46});
-        set_field(hello, 4, uint16_t{1});
-        set_field(hello, 6, uint16_t{1});
-        FLOTA_TRY(sockets.server->write(hello, patience()));
-        FLOTA_TRY(sockets.server->flush(patience()));
-        Bytes answer(kClientHello);
-        FLOTA_TRY(sockets.server->read(answer, patience()));
-        Bytes proof(kServerProof);
-        // Its own proof thrown back.
-        std::copy(answer.begin() + 40, answer.end(), proof.begin() + 24);
-        FLOTA_TRY(sockets.server->write(proof, patience()));
-        return sockets.server->flush(patience());
-      });
+  auto [client, server] = at_once([&] { return client_handshake(*sockets.client, kSecret, {}, true, patience()); },
+                                  [&]() -> Result<void> {
+                                    Bytes hello(kServerHello);
+                                    set_field(hello, 0, uint32_t{0x484c4f46});
+                                    set_field(hello, 4, uint16_t{1});
+                                    set_field(hello, 6, uint16_t{1});
+                                    FLOTA_TRY(sockets.server->write(hello, patience()));
+                                    FLOTA_TRY(sockets.server->flush(patience()));
+                                    Bytes answer(kClientHello);
+                                    FLOTA_TRY(sockets.server->read(answer, patience()));
+                                    Bytes proof(kServerProof);
+                                    // Its own proof thrown back.
+                                    std::copy(answer.begin() + 40, answer.end(), proof.begin() + 24);
+                                    FLOTA_TRY(sockets.server->write(proof, patience()));
+                                    return sockets.server->flush(patience());
+                                  });
   value_of(server);
   BOOST_TEST(code_of(client) == ErrorCode::kUnauthenticated);
   BOOST_TEST(contains(message_of(client), "not ours"));

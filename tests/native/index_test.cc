@@ -209,8 +209,9 @@ BOOST_AUTO_TEST_CASE(updates_stay_at_their_maximum) {
 
 BOOST_AUTO_TEST_CASE(last_seen_is_rounded_down_to_18_significant_bits) {
   std::mt19937_64 random(6);
-  std::vector<uint64_t> steps = {(1ull << 18) - 1, 1ull << 18, (1ull << 18) + 1, (1ull << 19) - 1, 1'000'000'007,
-                                 ~0ull,            1ull << 63, (1ull << 63) - 1, (1ull << 46) + 1};
+  std::vector<uint64_t> steps = {(1ull << 18) - 1, 1ull << 18,       (1ull << 18) + 1,
+                                 (1ull << 19) - 1, 1'000'000'007,    ~0ull,
+                                 1ull << 63,       (1ull << 63) - 1, (1ull << 46) + 1};
   for (int i = 0; i < 10'000; ++i) steps.push_back(random() >> random() % 46);
   for (uint64_t step : steps) {
     Entry entry{kLast, 9};

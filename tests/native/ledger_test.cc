@@ -127,8 +127,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_duplicate_of_an_old_incarnation_is_told_at_once) 
   value_of(ledger.begin(push_id(1, 0, 1), patience()));
   Result<Verdict> waiting = Verdict::kApply;
   const auto start = Deadline::Clock::now();
-  std::thread thread(
-      [&] { waiting = ledger.begin(push_id(1, 0, 1), Deadline::after(std::chrono::seconds(8))); });
+  std::thread thread([&] { waiting = ledger.begin(push_id(1, 0, 1), Deadline::after(std::chrono::seconds(8))); });
   // Right in any order; the one where it waits already is the one to see.
   std::this_thread::sleep_for(milliseconds(20));
   BOOST_TEST(applied(ledger, push_id(1, 0, 2)));

@@ -16,7 +16,8 @@ class MemoryStream : public BufferedStream {
  public:
   using Piece = std::function<size_t()>;
 
-  explicit MemoryStream(std::vector<std::byte> input = {}, Piece piece = [] { return SIZE_MAX; })
+  explicit MemoryStream(
+      std::vector<std::byte> input = {}, Piece piece = [] { return SIZE_MAX; })
       : input_(std::move(input)), piece_(std::move(piece)) {}
 
   const std::vector<std::byte>& output() const { return output_; }

@@ -140,7 +140,8 @@ BOOST_AUTO_TEST_CASE(the_stamp_may_wrap_around) {
   for (int i = 0; i < 6; ++i) {
     // Keys of old batches among them: a slot of theirs that looked filled would give a wrong place.
     auto keys = random_keys(random, 200, 0);
-    keys.insert(keys.end(), batches[static_cast<size_t>(i) % 3].begin(), batches[static_cast<size_t>(i) % 3].begin() + 100);
+    keys.insert(keys.end(), batches[static_cast<size_t>(i) % 3].begin(),
+                batches[static_cast<size_t>(i) % 3].begin() + 100);
     router.route(keys);
     check(router, map, keys);
   }

@@ -52,9 +52,8 @@ double seconds_since(Deadline::Clock::time_point start) {
 BOOST_AUTO_TEST_SUITE(stream, *boost::unit_test::timeout(240))
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(messages_of_every_size_are_echoed, Transport, Transports) {
-  const size_t sizes[] = {1,       7,       8,         63,        4096,      65'535, 65'536,
-                          65'537,  262'143, 262'144,   262'145,   300'000,   1 << 20, (1 << 20) + 1,
-                          3 << 20, 5'000'011, 1, 2};
+  const size_t sizes[] = {1,       7,       8,       63,      4096,          65'535,  65'536,    65'537, 262'143,
+                          262'144, 262'145, 300'000, 1 << 20, (1 << 20) + 1, 3 << 20, 5'000'011, 1,      2};
   auto [client, server] = Transport::ends();
   auto echoed = beside(
       [&, &server = server]() -> Result<void> {
@@ -106,7 +105,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_written_in_place_are_read_in_place, Transpor
             value_of(server->read(part, patience()));
             back.insert(back.end(), part.begin(), part.end());
           } else {
-            const auto part = value_of(server->peek(std::min(left, static_cast<size_t>(random() % Stream::kChunk)), patience()));
+            const auto part =
+                value_of(server->peek(std::min(left, static_cast<size_t>(random() % Stream::kChunk)), patience()));
             back.insert(back.end(), part.begin(), part.end());
             server->consume(part.size());
           }
@@ -443,8 +443,7 @@ BOOST_AUTO_TEST_CASE(garbage_instead_of_a_handshake_is_refused) {
   auto sockets = tcp_ends();
   value_of(send_bytes(*sockets.client, sample(500)));
   auto context = value_of(TlsContext::server(server_tls()));
-  BOOST_TEST(code_of(TlsStream::accept(context, std::move(sockets.server), patience())) ==
-             ErrorCode::kUnauthenticated);
+  BOOST_TEST(code_of(TlsStream::accept(context, std::move(sockets.server), patience())) == ErrorCode::kUnauthenticated);
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_peer_ends_the_handshake_at_its_deadline) {

@@ -54,9 +54,7 @@ auto at_once(Client client, Server server) {
   return std::pair(std::move(client_result), std::move(server_result));
 }
 
-inline TlsOptions server_tls() {
-  return {Certificates::get().server(), Certificates::get().server_key(), "", true};
-}
+inline TlsOptions server_tls() { return {Certificates::get().server(), Certificates::get().server_key(), "", true}; }
 inline TlsOptions client_tls() { return {"", "", Certificates::get().authority(), true}; }
 
 struct TlsEnds {
@@ -100,9 +98,8 @@ struct Tls {
 struct SharedMemory {
   static Ends ends() {
     auto sockets = unix_ends();
-    auto [client, server] =
-        at_once([&] { return SharedMemoryStream::accept(std::move(sockets.client), patience()); },
-                [&] { return SharedMemoryStream::offer(std::move(sockets.server), patience()); });
+    auto [client, server] = at_once([&] { return SharedMemoryStream::accept(std::move(sockets.client), patience()); },
+                                    [&] { return SharedMemoryStream::offer(std::move(sockets.server), patience()); });
     return {value_of(std::move(client)), value_of(std::move(server))};
   }
 };
