@@ -158,7 +158,8 @@ def test_values_of_equal_keys_are_summed_in_order(clients, name, kind):
         table.push(keys, values, kind=kind)
         sign = -1.0 if kind == "gradient" else 1.0
         assert table.pull([3, 5]).tolist() == [[0.0], [sign]]
-        assert [page.updates.tolist() for page in table.export()] == [[1], [1]], "equal keys are one update"
+        if kind == "gradient":
+            assert rows_of(table)[1].tolist() == [1, 1], "equal keys are one update"
 
 
 def test_many_duplicates_sum_as_one_by_one_float32_addition(client, name, rng):

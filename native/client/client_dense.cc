@@ -136,7 +136,7 @@ Result<void> Client::push_dense_now(const RemoteTable& table, std::span<const fl
         return {};
       });
   for (uint64_t sequence : opened) end_push(sequence);
-  return status;
+  return tell_doubt(status);
 }
 
 std::shared_ptr<Pending> Client::pull_dense_async(const RemoteTable& table, std::span<float> out, Time time,

@@ -173,7 +173,7 @@ Result<void> Client::send_push(Lane& lane, const RemoteTable& table, std::span<c
   };
   auto status = exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call);
   for (uint64_t sequence : opened) end_push(sequence);
-  return status;
+  return tell_doubt(status);
 }
 
 Result<void> Client::push(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,

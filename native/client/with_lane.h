@@ -28,6 +28,16 @@ Result<void> Client::ordered_push(Body body) {
   return pushes_.run(body)->wait(Deadline::none());
 }
 
+// A push that got no answer may have been applied all the same: whoever handles the error must know.
+inline Result<void> tell_doubt(Result<void> pushed) {
+  if (pushed) return {};
+  Error error = pushed.error();
+  if (error.code == ErrorCode::kDeadline || error.code == ErrorCode::kUnavailable) {
+    error.message += "; servers that did not answer may have applied it or not";
+  }
+  return error;
+}
+
 inline Result<void> take_push_reply(FrameReader& frame, Deadline deadline) {
   std::vector<std::byte> buffer;
   FLOTA_ASSIGN(auto reply, frame.rest(buffer, deadline));

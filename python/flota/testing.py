@@ -126,7 +126,8 @@ class LocalCluster:
     """Real server processes on free ports of this machine, as a context manager.
 
     ``arguments`` are passed to every server (see ``python -m flota.server --help``); logs are in ``log_dir``, a
-    temporary folder unless given. When the test's process ends, in whatever way, the servers end with it.
+    temporary folder unless given. When the test's process ends, in whatever way, the servers end with it; they also end
+    with the thread that started them, so start a cluster from a thread that lives as long as it.
     """
 
     def __init__(

@@ -105,7 +105,7 @@ REFUSED_PARAMETERS = {
     "no elements": ({"shape": (3, 0)}, "between 1 and 2\\^40 elements"),
     "negative shape": ({"shape": (-3, -2)}, "shape"),
     "shape of another type": ({"shape": (2.0, 3)}, "shape"),
-    "blocks of nothing": ({"min_block_size": 0}, "min_block_size must be at least 1, not 0"),
+    "blocks of nothing": ({"min_block_size": 0}, "min_block_size must be"),
     "unknown split": ({"split_method": "Random"}, "split_method must be one of RoundRobin, HashName, not 'Random'"),
 }
 

@@ -11,11 +11,11 @@ from faulty_proxy import HEADER, HELLO_DOWN, Fate, FaultyProxy
 from flota import Client, _core
 from flota.errors import (
     DeadlineExceeded,
-    FlotaError,
     InvalidArgument,
     ServerUnavailable,
     StaleEpoch,
     SystemFailure,
+    TooLarge,
     UnknownTable,
     WrongServer,
 )
@@ -166,6 +166,22 @@ def test_a_worker_that_was_replaced_must_stop(cluster, table):
     assert table.pull([1]).tolist() == [[3.0, 4.0]]
 
 
+def test_two_clients_of_one_name_are_told(cluster, client, table):
+    """Each would take the other's pushes for its own that were applied already: they must not get lost silently."""
+    dense = client.create_dense_table(f"{table.name}-dense", shape=40, rule=SGD(lr=1.0), min_block_size=16)
+    one = Client(cluster.endpoints, secret=cluster.secret, worker=98)
+    another = Client(cluster.endpoints, secret=cluster.secret, worker=98)
+    with one, another:
+        for _ in range(3):
+            one.table(table.name).push([1, 2, 3, 4], torch.ones(4, 2), kind="delta")
+        with pytest.raises(StaleEpoch, match="not applied.*worker number of its own.*a higher epoch"):
+            another.table(table.name).push([1, 2, 3, 4], torch.ones(4, 2), kind="delta")
+        with pytest.raises(StaleEpoch, match="not applied"):
+            another.table(dense.name).push(torch.ones(40))
+    assert table.pull([1]).tolist() == [[4.0, 5.0]]
+    assert not dense.pull().any()
+
+
 def test_a_message_beyond_the_servers_limit_is_refused_with_a_reason(name):
     with LocalCluster(arguments=["--max-payload-mb", "1"]) as cluster:
         client = cluster.client(timeout=2)
@@ -173,10 +189,10 @@ def test_a_message_beyond_the_servers_limit_is_refused_with_a_reason(name):
         keys = torch.arange(5000)  # 5 MB: cut into messages that fit
         table.push(keys, torch.ones(5000, 256))
         assert torch.all(table.pull(keys) == -1)
-        with pytest.raises(FlotaError, match="max-payload"):
-            client.create_dense_table(f"{name}-dense", shape=1_000_000, rule=SGD(), slice_var_up=False).push(
-                torch.ones(1_000_000)
-            )
+        with pytest.raises(
+            TooLarge, match=r"a block of 1000000 elements .* 1 MiB; .*larger --max-payload-mb, or let it"
+        ):
+            client.create_dense_table(f"{name}-dense", shape=1_000_000, rule=SGD(), slice_var_up=False)
 
 
 @pytest.mark.parametrize("index", [2, -1, -2])
