@@ -26,6 +26,7 @@ PYTHON_LAYERS = """
     communicator
     nn optim data metrics checkpoint
     client server
+    tables
     roles strategy
     config rules initializer arrays
     errors

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from flota import rules as rules
     from flota import testing as testing
     from flota.client import Client as Client
-    from flota.client import DenseTable as DenseTable
-    from flota.client import SparseTable as SparseTable
+    from flota.tables import DenseTable as DenseTable
+    from flota.tables import SparseTable as SparseTable
 
 # Looked up on first use: a server process must not pay for importing torch.
 _PUBLIC = {
     "Client": "flota.client",
-    "DenseTable": "flota.client",
-    "SparseTable": "flota.client",
+    "DenseTable": "flota.tables",
+    "SparseTable": "flota.tables",
     "errors": None,
     "initializer": None,
     "rules": None,

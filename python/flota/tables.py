@@ -1,0 +1,344 @@
+"""A job's tables as a client sees them: rows by key, and dense parameters."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from flota import _core
+from flota.arrays import Array, Keys, Values, address, as_keys, as_values, output_like
+from flota.errors import InvalidArgument
+
+PushKind = Literal["gradient", "delta", "assign"]
+
+T = TypeVar("T")
+
+_FOR_EVER_MS = 1 << 52
+_PUSH_KINDS = {kind.name: kind for kind in _core.PushKind}
+
+
+def milliseconds(seconds: float) -> int:
+    """A timeout as the core takes it."""
+    if not seconds > 0:
+        raise InvalidArgument(f"a timeout must be a number of seconds above 0, not {seconds}")
+    return min(math.ceil(seconds * 1000), _FOR_EVER_MS) if seconds < _FOR_EVER_MS else _FOR_EVER_MS
+
+
+def choose(name: str, value: str, choices: dict[str, T]) -> T:
+    """The choice of this name, or an error that names them all."""
+    if value not in choices:
+        raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    return choices[value]
+
+
+class Session:
+    """A connection to all servers, shared by a client and its tables: it lives as long as any of them."""
+
+    def __init__(self, native: _core.Client, timeout: float) -> None:
+        self.native = native
+        self.timeout = timeout
+        # Background threads hold Python objects: they must end while the interpreter can still take them back.
+        self.close = weakref.finalize(self, native.close)
+
+    def time(self, timeout: float | None) -> int:
+        return milliseconds(self.timeout if timeout is None else timeout)
+
+
+@dataclass(frozen=True)
+class RowPage:
+    """Some whole rows, column by column. For a dense table a row is a block, and its key the block's id."""
+
+    keys: npt.NDArray[np.int64]
+    updates: npt.NDArray[np.uint64]
+    last_seen: npt.NDArray[np.uint64]
+    weights: npt.NDArray[np.float32]
+    state: npt.NDArray[np.float32]
+
+
+class Future(Generic[T]):
+    """The answer to a call that goes on in the background."""
+
+    def __init__(self, pending: _core.Pending, value: T) -> None:
+        self._pending = pending
+        self._value = value
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits for the answer. ``timeout`` (seconds) bounds this wait only; the call has a deadline of its own."""
+        self._pending.wait(_FOR_EVER_MS if timeout is None else milliseconds(timeout))
+        return self._value
+
+    def done(self) -> bool:
+        return self._pending.done()
+
+
+class _Table:
+    """What sparse and dense tables share."""
+
+    def __init__(self, session: Session, native: _core.RemoteTable) -> None:
+        self._session = session
+        self._table = native
+        self._pushed = 0
+
+    @property
+    def name(self) -> str:
+        return self._table.spec.name
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of pushes that bring none of their own."""
+        return self._table.spec.rule.lr
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def _push_settings(
+        self, kind: PushKind, lr: float | None, scale: float, step: int | None
+    ) -> tuple[_core.PushKind, float, float, int]:
+        # A worker that counts no steps of its own gets its pushes counted.
+        self._pushed += 1
+        if step is not None and step < 0:
+            raise InvalidArgument(f"step must be at least 0, not {step}")
+        return (
+            choose("kind", kind, _PUSH_KINDS),
+            self.lr if lr is None else lr,
+            scale,
+            self._pushed if step is None else step,
+        )
+
+    def _import(self, page: RowPage, dim: int, state_floats: int, timeout: float | None) -> None:
+        keys = np.ascontiguousarray(page.keys, dtype=np.int64)
+        updates = np.ascontiguousarray(page.updates, dtype=np.uint64)
+        last_seen = np.ascontiguousarray(page.last_seen, dtype=np.uint64)
+        weights = np.ascontiguousarray(page.weights, dtype=np.float32)
+        state = np.ascontiguousarray(page.state, dtype=np.float32)
+        count = len(keys)
+        sizes = (updates.size, last_seen.size, weights.size, state.size)
+        if sizes != (count, count, count * dim, count * state_floats):
+            raise InvalidArgument(f"table {self.name!r}: the columns of the rows have different lengths")
+        self._session.native.import_rows(
+            self._table,
+            count,
+            dim,
+            state_floats,
+            address(keys),
+            address(updates),
+            address(last_seen),
+            address(weights),
+            address(state),
+            self._session.time(timeout),
+        )
+
+    def _export(self, shard: int, cursor: int, max_rows: int, timeout: float | None) -> tuple[RowPage, int | None]:
+        keys, updates, last_seen, weights, state, dim, state_floats, following, done = self._session.native.export_rows(
+            self._table, shard, cursor, max_rows, self._session.time(timeout)
+        )
+        count = len(keys) // 8
+        page = RowPage(
+            np.frombuffer(keys, dtype=np.int64),
+            np.frombuffer(updates, dtype=np.uint64),
+            np.frombuffer(last_seen, dtype=np.uint64),
+            np.frombuffer(weights, dtype=np.float32).reshape(count, dim),
+            np.frombuffer(state, dtype=np.float32).reshape(count, state_floats),
+        )
+        return page, None if done else following
+
+
+class SparseTable(_Table):
+    """Rows of ``dim`` weights for any 64-bit keys, made on first use."""
+
+    @property
+    def dim(self) -> int:
+        return self._table.spec.dim
+
+    def pull(self, keys: Keys, *, create: bool = True, out: Array | None = None, timeout: float | None = None) -> Array:
+        """The keys' rows, ``float32 [len(keys), dim]``, as a torch tensor (a numpy array for numpy keys).
+
+        A key without a row gets one; with ``create=False`` it shows the values it would begin with, and none is made.
+        """
+        keys_array = as_keys(keys)
+        rows = output_like(keys_array, (len(keys_array), self.dim), out)
+        self._session.native.pull(
+            self._table, address(keys_array), len(keys_array), address(rows), create, self._session.time(timeout)
+        )
+        return rows
+
+    def pull_async(
+        self, keys: Keys, *, create: bool = True, out: Array | None = None, timeout: float | None = None
+    ) -> Future[Array]:
+        """``pull`` in the background. Leave ``keys`` and ``out`` alone until the result is there."""
+        keys_array = as_keys(keys)
+        rows = output_like(keys_array, (len(keys_array), self.dim), out)
+        pending = self._session.native.pull_async(
+            self._table,
+            address(keys_array),
+            len(keys_array),
+            address(rows),
+            create,
+            self._session.time(timeout),
+            (keys_array, rows),
+        )
+        return Future(pending, rows)
+
+    def push(
+        self,
+        keys: Keys,
+        values: Values,
+        *,
+        kind: PushKind = "gradient",
+        lr: float | None = None,
+        scale: float = 1.0,
+        step: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Applies one row of values to each key's row; values of equal keys are summed first.
+
+        ``kind``: ``"gradient"`` goes through the table's rule with this learning rate, ``"delta"`` is added to the
+        weights, ``"assign"`` replaces them (the last of equal keys counts). ``scale`` multiplies gradients and deltas.
+        NaN and infinity are refused, and then nothing is applied, unless the table allows them.
+        """
+        keys_array = as_keys(keys)
+        rows = as_values(values, (len(keys_array), self.dim), "values")
+        self._session.native.push(
+            self._table,
+            address(keys_array),
+            len(keys_array),
+            address(rows),
+            *self._push_settings(kind, lr, scale, step),
+            self._session.time(timeout),
+        )
+
+    def push_async(
+        self,
+        keys: Keys,
+        values: Values,
+        *,
+        kind: PushKind = "gradient",
+        lr: float | None = None,
+        scale: float = 1.0,
+        step: int | None = None,
+        timeout: float | None = None,
+    ) -> Future[None]:
+        """``push`` in the background, after all pushes before it. Leave the arrays alone until the result is there."""
+        keys_array = as_keys(keys)
+        rows = as_values(values, (len(keys_array), self.dim), "values")
+        pending = self._session.native.push_async(
+            self._table,
+            address(keys_array),
+            len(keys_array),
+            address(rows),
+            *self._push_settings(kind, lr, scale, step),
+            self._session.time(timeout),
+            (keys_array, rows),
+        )
+        return Future(pending, None)
+
+    def rows(self, timeout: float | None = None) -> int:
+        """How many rows there are, on all servers."""
+        _, rows, _ = self._session.native.describe(self.name, self._session.time(timeout))
+        return rows
+
+    def export(
+        self, shards: Sequence[int] | None = None, *, page_rows: int = 4096, timeout: float | None = None
+    ) -> Iterator[RowPage]:
+        """All rows (or those of some of the 1,024 virtual shards), whole, a bounded page at a time.
+
+        Every row that is there from beginning to end comes exactly once; training may go on meanwhile.
+        """
+        for shard in range(_core.SHARDS) if shards is None else shards:
+            cursor: int | None = 0
+            while cursor is not None:
+                page, cursor = self._export(shard, cursor, page_rows, timeout)
+                if len(page.keys):
+                    yield page
+
+    def import_rows(self, page: RowPage, timeout: float | None = None) -> None:
+        """Makes or overwrites whole rows: weights, state and counters."""
+        dim, state_floats = page.weights.shape[-1], page.state.shape[-1]
+        self._import(page, dim, state_floats, timeout)
+
+
+class DenseTable(_Table):
+    """One dense parameter, in blocks spread over the servers."""
+
+    def __init__(self, session: Session, native: _core.RemoteTable, shape: tuple[int, ...]) -> None:
+        super().__init__(session, native)
+        self.shape = shape
+
+    @property
+    def blocks(self) -> int:
+        return len(self._table.spec.blocks)
+
+    def pull(self, *, out: Array | None = None, timeout: float | None = None) -> Array:
+        """The parameter, ``float32`` of its shape."""
+        values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
+        self._session.native.pull_dense(
+            self._table, address(values), math.prod(self.shape), self._session.time(timeout)
+        )
+        return values
+
+    def pull_async(self, *, out: Array | None = None, timeout: float | None = None) -> Future[Array]:
+        """``pull`` in the background."""
+        values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
+        pending = self._session.native.pull_dense_async(
+            self._table, address(values), math.prod(self.shape), self._session.time(timeout), values
+        )
+        return Future(pending, values)
+
+    def push(
+        self,
+        values: Values,
+        *,
+        kind: PushKind = "gradient",
+        lr: float | None = None,
+        scale: float = 1.0,
+        step: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Applies values of the parameter's shape; see ``SparseTable.push``."""
+        array = as_values(values, self.shape, "values")
+        self._session.native.push_dense(
+            self._table,
+            address(array),
+            math.prod(self.shape),
+            *self._push_settings(kind, lr, scale, step),
+            self._session.time(timeout),
+        )
+
+    def push_async(
+        self,
+        values: Values,
+        *,
+        kind: PushKind = "gradient",
+        lr: float | None = None,
+        scale: float = 1.0,
+        step: int | None = None,
+        timeout: float | None = None,
+    ) -> Future[None]:
+        """``push`` in the background, after all pushes before it."""
+        array = as_values(values, self.shape, "values")
+        pending = self._session.native.push_dense_async(
+            self._table,
+            address(array),
+            math.prod(self.shape),
+            *self._push_settings(kind, lr, scale, step),
+            self._session.time(timeout),
+            array,
+        )
+        return Future(pending, None)
+
+    def export(self, timeout: float | None = None) -> Iterator[RowPage]:
+        """The blocks, whole, one a page: weights, state and counters."""
+        for block in range(self.blocks):
+            page, _ = self._export(block, 0, 1, timeout)
+            yield page
+
+    def import_rows(self, page: RowPage, timeout: float | None = None) -> None:
+        """Overwrites one whole block."""
+        self._import(page, page.weights.shape[-1], page.state.shape[-1], timeout)
