@@ -35,6 +35,9 @@ endif()
 
 add_library(flota_warnings INTERFACE)
 target_compile_options(flota_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${FLOTA_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(flota_warnings INTERFACE -Wno-restrict) # false alarms about "text" + std::string (GCC 105651)
+endif()
 
 # Not every system ships the static libstdc++ (Fedora packages it apart), and sanitizers need the shared one.
 set(FLOTA_STATIC_LIBSTDCXX OFF)

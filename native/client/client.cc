@@ -40,6 +40,9 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time
   if (options.endpoints.empty() || options.endpoints.size() > kShards) {
     return invalid("a client needs between 1 and 1,024 server endpoints");
   }
+  if (options.max_payload < kMinPayload) {
+    return invalid("max_payload must be at least " + std::to_string(kMinPayload) + " bytes");
+  }
   if (options.worker == 0) options.worker = random_number() | 1;
   std::shared_ptr<TlsContext> tls;
   if (options.tls.enabled()) {

@@ -123,7 +123,7 @@ Result<void> Client::push_dense_now(const RemoteTable& table, std::span<const fl
       const std::byte zeros[8] = {};
       return frame.write(std::span(zeros).first(padded(portion.bytes()) - portion.bytes()), deadline);
     };
-    call.receive = take_push_reply;
+    expect_push_reply(call);
     return call;
   };
   auto status =

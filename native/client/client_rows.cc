@@ -168,7 +168,7 @@ Result<void> Client::send_push(Lane& lane, const RemoteTable& table, std::span<c
       const std::byte zeros[8] = {};
       return frame.write(std::span(zeros).first(padded(values_bytes) - values_bytes), until);
     };
-    call.receive = take_push_reply;
+    expect_push_reply(call);
     return call;
   };
   auto status = exchange_rounds(lane, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call);

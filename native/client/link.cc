@@ -73,6 +73,11 @@ Result<void> Link::connect(Deadline deadline) {
 }
 
 Result<void> Link::send_once(const Call& call, Deadline deadline) {
+  if (call.payload_bytes > options_.max_payload) {
+    return Error{ErrorCode::kTooLarge, "a request of " + std::to_string(call.payload_bytes) + " bytes; the limit is " +
+                                           std::to_string(options_.max_payload) +
+                                           " (max_payload_mb, here and at the server)"};
+  }
   FLOTA_TRY(connect(deadline));
   FrameWriter frame(*stream_);
   FLOTA_TRY(frame.begin(call.kind, ++request_, call.payload_bytes, deadline));
@@ -124,6 +129,7 @@ Result<void> Link::receive(const Call& call, Deadline deadline) {
     }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, milliseconds(500));
+    *call.repeated = true;
     send(call, deadline);
   }
 }

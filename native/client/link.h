@@ -38,6 +38,8 @@ struct Call {
   uint64_t payload_bytes = 0;
   std::function<Result<void>(FrameWriter&, Deadline)> send;     // writes the payload
   std::function<Result<void>(FrameReader&, Deadline)> receive;  // reads the reply's payload to its end
+  // Set when the request is sent again.
+  std::shared_ptr<bool> repeated = std::make_shared<bool>(false);
 };
 
 // A connection to one server, made when first needed and again when it breaks. Thread safety: one thread at a time,

@@ -38,11 +38,18 @@ inline Result<void> tell_doubt(Result<void> pushed) {
   return error;
 }
 
-inline Result<void> take_push_reply(FrameReader& frame, Deadline deadline) {
-  std::vector<std::byte> buffer;
-  FLOTA_ASSIGN(auto reply, frame.rest(buffer, deadline));
-  FLOTA_TRY(PushReply::decode(reply));
-  return {};
+// Takes the answer to a push. That it had been applied before is what a repeated one may hear; to one that was sent
+// once it means that somebody else pushes under this worker's name, and that this push was not applied.
+inline void expect_push_reply(Call& call) {
+  call.receive = [repeated = call.repeated](FrameReader& frame, Deadline deadline) -> Result<void> {
+    std::vector<std::byte> buffer;
+    FLOTA_ASSIGN(auto bytes, frame.rest(buffer, deadline));
+    FLOTA_ASSIGN(PushReply reply, PushReply::decode(bytes));
+    if (reply.applied || *repeated) return {};
+    return Error{ErrorCode::kStaleEpoch,
+                 "the push was not applied: another client pushes as the same worker and epoch; "
+                 "give each worker its own number, and a restarted one a higher epoch"};
+  };
 }
 
 }  // namespace flota

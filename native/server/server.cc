@@ -39,6 +39,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     return invalid("server index " + std::to_string(options.index) + " is not below the number of servers, " +
                    std::to_string(options.count));
   }
+  if (options.max_payload < kMinPayload) {
+    return invalid("max_payload must be at least " + std::to_string(kMinPayload) + " bytes");
+  }
   FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options.endpoint));
   std::unique_ptr<Server> server(new Server(std::move(options)));
   if (server->options_.tls.enabled()) {
@@ -64,6 +67,7 @@ void Server::accept_loop() {
     pollfd fds[3] = {{wake_.get(), POLLIN, 0}, {tcp_.get(), POLLIN, 0}, {unix_.get(), POLLIN, 0}};
     if (poll(fds, unix_ ? 3 : 2, 1000) < 0 && errno != EINTR) return;
     if (fds[0].revents != 0) return;
+    reap();  // first: an ended connection makes room for a new one
     for (int i = 1; i <= 2; ++i) {
       if (fds[i].revents == 0) continue;
       auto fd = accept_from(i == 1 ? tcp_ : unix_, Deadline::after(std::chrono::milliseconds(0)));
@@ -75,7 +79,6 @@ void Server::accept_loop() {
         poll(fds, 1, 50);
       }
     }
-    reap();
   }
 }
 

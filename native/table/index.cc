@@ -2,17 +2,20 @@
 
 #include <utility>
 
-#include "common/check.h"
-
 namespace flota {
 
 Entry* Index::insert(uint64_t position, uint32_t row) {
   // At most 58% full, at most one key in sixteen is not in its home line; fuller, lookups pay for a second line too
   // often, and emptier, memory does.
-  if (entries_ * 100 >= home_lines_ * Line::kEntries * 58) grow();
+  // By a quarter: homes keep their order when the number of lines changes, so moving is one pass over both in sequence,
+  // cheap enough to do often, and memory stays close to what is used.
+  if (entries_ * 100 >= home_lines_ * Line::kEntries * 58) {
+    move_to(home_lines_ == 0 ? kFirstLines : home_lines_ + home_lines_ / 4 + 1, spare_lines_);
+  }
   Entry* entry = place(position);
   while (entry == nullptr) {
-    grow();
+    // Many keys crowd at the end: they need room there, and more lines everywhere would not part them.
+    move_to(home_lines_, spare_lines_ * 2);
     entry = place(position);
   }
   *entry = Entry{position, row};
@@ -32,31 +35,28 @@ Entry* Index::place(uint64_t position) const {
   return nullptr;
 }
 
-void Index::grow() {
-  // By a quarter: homes keep their order when the number of lines changes, so moving is one pass over both in
-  // sequence, cheap enough to do often, and memory stays close to what is used.
-  Index larger(*pool_);
-  larger.home_lines_ = home_lines_ == 0 ? kFirstLines : home_lines_ + home_lines_ / 4 + 1;
-  for (;;) {
-    larger.pages_ = pool_->take(larger.all_lines() * sizeof(Line));
-    bool all_placed = true;
-    for (uint64_t i = 0; i < all_lines() && all_placed; ++i) {
+void Index::move_to(uint64_t home_lines, uint64_t spare_lines) {
+  Index target(*pool_);
+  target.home_lines_ = home_lines;
+  target.spare_lines_ = spare_lines;
+  bool fits = false;
+  while (!fits) {
+    target.pages_ = pool_->take(target.all_lines() * sizeof(Line));
+    fits = true;
+    for (uint64_t i = 0; i < all_lines() && fits; ++i) {
       for (const Entry& entry : lines()[i].entries) {
         if (entry.row() == 0) break;
-        Entry* target = larger.place(entry.position());
-        if (target == nullptr) {
-          all_placed = false;
-          break;
-        }
-        *target = entry;
+        Entry* place = target.place(entry.position());
+        fits = place != nullptr;
+        if (!fits) break;
+        *place = entry;
       }
     }
-    if (all_placed) break;
-    larger.home_lines_ += larger.home_lines_ / 4 + 1;
-    FLOTA_CHECK(larger.home_lines_ < (1ull << 40), "an index cannot place its entries");
+    if (!fits) target.spare_lines_ *= 2;
   }
-  pages_ = std::move(larger.pages_);
-  home_lines_ = larger.home_lines_;
+  pages_ = std::move(target.pages_);
+  home_lines_ = target.home_lines_;
+  spare_lines_ = target.spare_lines_;
 }
 
 }  // namespace flota

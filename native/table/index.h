@@ -132,21 +132,23 @@ class Index {
 
   Line* lines() const { return reinterpret_cast<Line*>(pages_.data()); }
   uint64_t home_lines() const { return home_lines_; }
-  uint64_t all_lines() const { return home_lines_ == 0 ? 0 : home_lines_ + kSpareLines; }
+  uint64_t all_lines() const { return home_lines_ == 0 ? 0 : home_lines_ + spare_lines_; }
   uint64_t entries() const { return entries_; }
   size_t bytes() const { return all_lines() * sizeof(Line); }
 
  private:
   static constexpr uint64_t kFirstLines = 4;
-  static constexpr uint64_t kSpareLines = 8;
+  static constexpr uint64_t kFirstSpareLines = 8;
 
   // The first free entry on the way of `position`, or null when even the spare lines are full.
   Entry* place(uint64_t position) const;
-  void grow();
+  // Moves all entries to so many lines, or to more spare ones if they do not fit.
+  void move_to(uint64_t home_lines, uint64_t spare_lines);
 
   PagePool* pool_;
   Pages pages_;
   uint64_t home_lines_ = 0;
+  uint64_t spare_lines_ = kFirstSpareLines;
   uint64_t entries_ = 0;
 };
 

@@ -217,12 +217,18 @@ void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out
     }
     return;
   }
+  thread_local std::vector<std::byte> stored;
+  stored.resize(weight_bytes_);
   for (size_t i = 0; i < run.size; ++i) {
-    if (run.row[i] == nullptr) {
-      initializer_.fill(keys[run.first + i], 0, {target + i * dim_, dim_});
-    } else {
-      read_weights(run.row[i], target + i * dim_);
+    float* values = target + i * dim_;
+    const std::byte* row = run.row[i];
+    if (row == nullptr) {
+      // As the row would hold them: rounded to its storage.
+      initializer_.fill(keys[run.first + i], 0, {values, dim_});
+      write_weights(stored.data(), values);
+      row = stored.data();
     }
+    read_weights(row, values);
   }
 }
 
@@ -247,21 +253,22 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
 void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
   const LastSeen seen(step.step);
   RowView views[kMaxRun];
-  thread_local std::vector<float> unpacked;
-  const bool packed = spec_.storage != Storage::kFloat32;
-  if (packed) unpacked.resize(run.size * dim_);
   for (size_t i = 0; i < run.size; ++i) {
-    float* weights = reinterpret_cast<float*>(run.row[i]);
-    if (packed) {
-      weights = unpacked.data() + i * dim_;
-      read_weights(run.row[i], weights);
-    }
-    views[i] = {weights, state_of(run.row[i]), run.entry[i]->updates()};
+    views[i] = {reinterpret_cast<float*>(run.row[i]), state_of(run.row[i]), run.entry[i]->updates()};
     run.entry[i]->set_counters(views[i].updates + 1, seen);
   }
-  rule_->update(step, dim_, {views, run.size}, gradients);
-  if (packed) {
-    for (size_t i = 0; i < run.size; ++i) write_weights(run.row[i], views[i].weights);
+  if (spec_.storage == Storage::kFloat32) {
+    rule_->update(step, dim_, {views, run.size}, gradients);
+    return;
+  }
+  // One by one: a key that stands twice must find what its first gradient left.
+  thread_local std::vector<float> weights;
+  weights.resize(dim_);
+  for (size_t i = 0; i < run.size; ++i) {
+    read_weights(run.row[i], weights.data());
+    views[i].weights = weights.data();
+    rule_->update(step, dim_, {&views[i], 1}, gradients + i * dim_);
+    write_weights(run.row[i], weights.data());
   }
 }
 

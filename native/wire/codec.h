@@ -37,7 +37,9 @@ class Writer {
     append(values.data(), values.size_bytes());
     pad();
   }
-  void pad() { bytes_.resize(padded(bytes_.size())); }
+  void pad() {
+    while (bytes_.size() % 8 != 0) bytes_.push_back(std::byte{0});
+  }
 
   std::span<const std::byte> bytes() const { return bytes_; }
 

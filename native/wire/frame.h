@@ -16,6 +16,7 @@ inline constexpr uint8_t kProtocolVersion = 1;
 inline constexpr size_t kHeaderBytes = 32;
 inline constexpr size_t kTrailerBytes = 8;
 inline constexpr uint16_t kFlagChecksum = 1;
+inline constexpr uint64_t kMinPayload = 64ull << 10;  // the least a limit may be set to
 inline constexpr uint64_t kDefaultMaxPayload = 256ull << 20;
 
 enum class MessageKind : uint8_t {

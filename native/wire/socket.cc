@@ -237,6 +237,8 @@ SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) {
 void SocketStream::close() { shutdown(fd_.get(), SHUT_RDWR); }
 
 Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadline) {
+  // Looked at before each piece: a peer that sends a byte now and then must not stretch a wait for ever.
+  if (deadline.passed()) return Error{ErrorCode::kDeadline, "no answer in time"};
   ssize_t early = -1;
   bool looked = spin_.until([&] {
     early = recv(fd_.get(), out.data(), out.size(), MSG_DONTWAIT);
@@ -259,13 +261,16 @@ Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadli
 
 Result<void> SocketStream::write_all(std::span<const std::byte> bytes, Deadline deadline) {
   while (!bytes.empty()) {
-    ssize_t count = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (deadline.passed()) return Error{ErrorCode::kDeadline, "the peer takes no more data"};
+    // Without waiting inside: a blocking send to a reader that takes a little now and then goes on for as long as that.
+    ssize_t count = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) {
       bytes = bytes.subspan(static_cast<size_t>(count));
       continue;
     }
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return system_error("send");
-    if (deadline.passed()) return Error{ErrorCode::kDeadline, "the peer takes no more data"};
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return system_error("send");
+    FLOTA_TRY(wait_for(fd_.get(), POLLOUT, deadline));
   }
   return {};
 }

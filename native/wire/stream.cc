@@ -10,14 +10,15 @@ namespace flota {
 
 Result<std::span<const std::byte>> BufferedStream::peek(size_t bytes, Deadline deadline) {
   FLOTA_CHECK(bytes <= kBuffer, "peek beyond the buffer");
-  if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
-  if (in_begin_ + bytes > kBuffer) {
-    std::memmove(in_.get(), in_.get() + in_begin_, in_end_ - in_begin_);
-    in_end_ -= in_begin_;
-    in_begin_ = 0;
+  const size_t start = taken_ % kAlign;
+  if (in_begin_ == in_end_) in_begin_ = in_end_ = start;
+  if (in_begin_ + bytes > kBuffer + start) {
+    std::memmove(in_.get() + start, in_.get() + in_begin_, in_end_ - in_begin_);
+    in_end_ -= in_begin_ - start;
+    in_begin_ = start;
   }
   while (in_end_ - in_begin_ < bytes) {
-    FLOTA_ASSIGN(size_t count, read_some({in_.get() + in_end_, kBuffer - in_end_}, deadline));
+    FLOTA_ASSIGN(size_t count, read_some({in_.get() + in_end_, kBuffer + start - in_end_}, deadline));
     in_end_ += count;
   }
   return std::span<const std::byte>(in_.get() + in_begin_, bytes);
@@ -26,11 +27,12 @@ Result<std::span<const std::byte>> BufferedStream::peek(size_t bytes, Deadline d
 Result<void> BufferedStream::read(std::span<std::byte> out, Deadline deadline) {
   size_t buffered = std::min(out.size(), in_end_ - in_begin_);
   std::memcpy(out.data(), in_.get() + in_begin_, buffered);
-  in_begin_ += buffered;
+  consume(buffered);
   out = out.subspan(buffered);
   // The rest goes straight to its place, except a small one, which may well bring the next message with it.
   while (out.size() >= kChunk) {
     FLOTA_ASSIGN(size_t count, read_some(out, deadline));
+    taken_ += count;
     out = out.subspan(count);
   }
   if (out.empty()) return {};

@@ -48,7 +48,10 @@ class BufferedStream : public Stream {
  public:
   Result<std::span<const std::byte>> peek(size_t bytes, Deadline deadline) override;
   size_t peek_limit() const override { return kBuffer; }
-  void consume(size_t bytes) override { in_begin_ += bytes; }
+  void consume(size_t bytes) override {
+    in_begin_ += bytes;
+    taken_ += bytes;
+  }
   Result<void> read(std::span<std::byte> out, Deadline deadline) override;
   Result<std::span<std::byte>> reserve(size_t bytes, Deadline deadline) override;
   void commit(size_t bytes) override { out_end_ += bytes; }
@@ -61,7 +64,7 @@ class BufferedStream : public Stream {
 
   // Not zeroed: a connection that carries small messages touches a page or two of its buffers.
   BufferedStream()
-      : in_(std::make_unique_for_overwrite<std::byte[]>(kBuffer)),
+      : in_(std::make_unique_for_overwrite<std::byte[]>(kBuffer + kAlign)),
         out_(std::make_unique_for_overwrite<std::byte[]>(kBuffer)) {}
 
   // Waits until some bytes arrived and takes them, at least one.
@@ -69,7 +72,12 @@ class BufferedStream : public Stream {
   virtual Result<void> write_all(std::span<const std::byte> bytes, Deadline deadline) = 0;
 
  private:
+  static constexpr size_t kAlign = 8;
+
+  // Byte n of the stream lies at n modulo 8 in the buffer, so that what is a multiple of eight bytes from the
+  // connection's beginning can be used as numbers where it lies.
   std::unique_ptr<std::byte[]> in_;
+  uint64_t taken_ = 0;
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
   std::unique_ptr<std::byte[]> out_;

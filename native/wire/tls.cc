@@ -46,6 +46,8 @@ Result<void> load(SSL_CTX* context, const TlsOptions& options) {
 Result<std::shared_ptr<TlsContext>> TlsContext::server(const TlsOptions& options) {
   std::shared_ptr<TlsContext> context(new TlsContext(SSL_CTX_new(TLS_server_method())));
   FLOTA_TRY(load(context->get(), options));
+  // Nobody resumes a session here, and tickets that a client leaves unread would make its end reset the connection.
+  SSL_CTX_set_num_tickets(context->get(), 0);
   if (options.certificate.empty()) return invalid("a server with TLS needs a certificate and its key");
   if (!options.authority.empty()) {
     SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -140,7 +142,8 @@ Result<size_t> TlsStream::read_some(std::span<std::byte> out, Deadline deadline)
     int why = SSL_get_error(ssl_, 0);
     if (why == SSL_ERROR_ZERO_RETURN) return Error{ErrorCode::kUnavailable, "the connection was closed"};
     if (why != SSL_ERROR_WANT_READ) return tls_error("TLS receive", ErrorCode::kMalformed);
-    FLOTA_TRY(send_pending(deadline));
+    // What the peer sent before it left can still be read when nothing can be sent to it any more.
+    static_cast<void>(send_pending(deadline));
     FLOTA_TRY(receive_more(deadline));
   }
 }

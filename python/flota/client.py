@@ -72,6 +72,7 @@ class Client:
         timeout: float | None = None,
         transport: Transport = "auto",
         tls: Tls | None = None,
+        max_payload_mb: int = 256,
     ) -> None:
         if isinstance(endpoints, str):
             raise InvalidArgument(f"endpoints must be a list such as [{endpoints!r}], not a single string")
@@ -82,6 +83,7 @@ class Client:
         options.secret = config.job_secret() if secret is None else secret
         options.worker = worker or 0
         options.epoch = epoch
+        options.max_payload = max_payload_mb << 20
         options.transport = choose("transport", transport, _TRANSPORTS)
         if tls is not None:
             options.tls.authority = tls.authority

@@ -37,16 +37,16 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize(("change", "says"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_a_table_that_exists_with_other_settings_says_which(cluster, table, change, says):
+def test_a_table_that_exists_with_other_settings_says_which(cluster, client, table, change, says):
     before = contents(table)
-    settings = {"dim": 2, "rule": SGD(lr=1.0), **change}
+    settings = {"dim": 2, "rule": SGD(lr=1.0), "seed": 0, **change}
     with (
         Client(cluster.endpoints, secret=cluster.secret) as another,
         pytest.raises(TableMismatch, match=f"table '{re.escape(table.name)}' exists with other settings: {says}"),
     ):
         another.create_sparse_table(table.name, **settings)
     assert contents(table) == before
-    again = table._client.create_sparse_table(table.name, dim=2, rule=SGD(lr=1.0))
+    again = client.create_sparse_table(table.name, dim=2, rule=SGD(lr=1.0), seed=0)
     assert torch.equal(again.pull([1, 2]), table.pull([1, 2]))
 
 
@@ -69,8 +69,8 @@ def test_a_mismatch_leaves_no_half_made_table(name):
 
 
 REFUSED_TABLES = {
-    "dim 0": ({"dim": 0}, "dim must be a whole number from 1 to 65536, not 0"),
-    "dim beyond the limit": ({"dim": 65537}, "dim must be a whole number from 1 to 65536"),
+    "dim 0": ({"dim": 0}, "dim must be a whole number from 1"),
+    "dim beyond the limit": ({"dim": 65537}, "dim .* 1 to 65536"),
     "dim of another type": ({"dim": 2.0}, "dim must be a whole number"),
     "empty name": ({"name": ""}, "a table needs a name"),
     "long name": ({"name": "x" * 256}, "at most 255"),

@@ -174,7 +174,7 @@ def test_two_clients_of_one_name_are_told(cluster, client, table):
     with one, another:
         for _ in range(3):
             one.table(table.name).push([1, 2, 3, 4], torch.ones(4, 2), kind="delta")
-        with pytest.raises(StaleEpoch, match="not applied.*worker number of its own.*a higher epoch"):
+        with pytest.raises(StaleEpoch, match=r"not applied.*worker number of its own.*a higher epoch"):
             another.table(table.name).push([1, 2, 3, 4], torch.ones(4, 2), kind="delta")
         with pytest.raises(StaleEpoch, match="not applied"):
             another.table(dense.name).push(torch.ones(40))
@@ -189,9 +189,7 @@ def test_a_message_beyond_the_servers_limit_is_refused_with_a_reason(name):
         keys = torch.arange(5000)  # 5 MB: cut into messages that fit
         table.push(keys, torch.ones(5000, 256))
         assert torch.all(table.pull(keys) == -1)
-        with pytest.raises(
-            TooLarge, match=r"a block of 1000000 elements .* 1 MiB; .*larger --max-payload-mb, or let it"
-        ):
+        with pytest.raises(TooLarge, match=r"a block of 1000000 elements .* larger --max-payload-mb"):
             client.create_dense_table(f"{name}-dense", shape=1_000_000, rule=SGD(), slice_var_up=False)
 
 

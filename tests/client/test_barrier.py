@@ -98,7 +98,7 @@ def test_workers_that_disagree_about_their_number_are_told(workers, name):
 
 @pytest.mark.parametrize(("rank", "world"), [(2, 2), (-1, 2), (0, 0), (0, 2**21), (2**40, 2**41)])
 def test_a_rank_that_is_none_is_refused(client, name, rank, world):
-    with pytest.raises(InvalidArgument, match="rank|world"):
+    with pytest.raises(InvalidArgument, match=r"rank|world"):
         client.barrier(name, rank=rank, world=world)
 
 

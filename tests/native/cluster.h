@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -53,14 +55,12 @@ inline uint64_t statistic(Client& client, const std::string& name, const std::st
   return sum;
 }
 
-// Waits until a counter, which servers advance a moment after what it counts, has reached a value.
-inline bool reaches(Client& client, const std::string& name, uint64_t value) {
-  const Deadline deadline = patience();
-  while (statistic(client, name) < value) {
-    if (deadline.passed()) return false;
-    std::this_thread::yield();
+// Waits until a number of the servers' is `value`: they change it a moment after what it tells of.
+inline bool becomes(Client& client, const std::string& name, uint64_t value) {
+  for (const Deadline deadline = patience(); !deadline.passed(); std::this_thread::yield()) {
+    if (statistic(client, name) == value) return true;
   }
-  return statistic(client, name) == value;
+  return false;
 }
 
 // A connection that speaks the protocol by hand.
@@ -102,5 +102,77 @@ struct RawPeer {
   // Whether the server has ended the connection.
   bool ended() { return code_of(stream.peek(1, patience())) == ErrorCode::kUnavailable; }
 };
+
+inline constexpr Transport kTransports[] = {Transport::kTcp, Transport::kUnix, Transport::kSharedMemory,
+                                            Transport::kAuto};
+
+inline const char* name_of(Transport transport) {
+  constexpr const char* kNames[] = {"", "auto", "TCP", "Unix socket", "shared memory"};
+  return kNames[static_cast<size_t>(transport)];
+}
+
+// Keys in no order, some of them twice.
+inline std::vector<Key> some_keys(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Key> keys(count);
+  for (Key& key : keys) key = random() % (2 * count) * 0x9e3779b97f4a7c15u;
+  return keys;
+}
+
+inline std::vector<float> some_values(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) / 512;
+  return values;
+}
+
+inline std::vector<float> pulled(Client& client, const RemoteTable& table, std::span<const Key> keys) {
+  std::vector<float> out(keys.size() * table.spec.dim);
+  value_of(client.pull(table, keys, out, true, kTime));
+  return out;
+}
+
+inline std::vector<float> pulled(Client& client, const RemoteTable& table) {
+  std::vector<float> out(table.spec.size);
+  value_of(client.pull_dense(table, out, kTime));
+  return out;
+}
+
+// As a client gives it: the blocks are the client's to cut.
+inline TableSpec uncut(uint64_t size, RuleKind rule = RuleKind::kSgd) {
+  TableSpec spec = dense_spec(size, rule);
+  spec.blocks.clear();
+  return spec;
+}
+
+inline TableSpec zeros(uint32_t dim) {
+  TableSpec spec = sparse_spec(dim);
+  spec.init = {InitKind::kConstant, 0};
+  return spec;
+}
+
+// A table's rows: weights, state and counters by key.
+using Contents = std::map<Key, std::vector<uint64_t>>;
+
+inline Contents exported(Client& client, const RemoteTable& table) {
+  Contents contents;
+  std::vector<std::byte> buffer;
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    uint64_t cursor = 0;
+    for (bool done = false; !done;) {
+      const Rows rows = value_of(client.export_rows(table, shard, cursor, 100, buffer, kTime));
+      for (size_t i = 0; i < rows.keys.size(); ++i) {
+        auto& row = contents[rows.keys[i]];
+        BOOST_TEST_REQUIRE(row.empty());
+        row = {rows.updates[i], rows.last_seen[i]};
+        for (uint32_t bits : bits_of(rows.weights.subspan(i * rows.dim, rows.dim))) row.push_back(bits);
+        for (uint32_t bits : bits_of(rows.state.subspan(i * rows.state_floats, rows.state_floats))) row.push_back(bits);
+      }
+      done = rows.done;
+      cursor = rows.next;
+    }
+  }
+  return contents;
+}
 
 }  // namespace flota::testing

@@ -1,9 +1,6 @@
 // One suite for every transport: what Stream promises, each keeps.
 #include "wire/stream.h"
 
-#include <sys/mman.h>
-#include <sys/socket.h>
-
 #include <boost/mpl/list.hpp>
 #include <cstring>
 #include <random>
@@ -19,14 +16,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Transports = boost::mpl::list<Tcp, Unix, Tls, SharedMemory>;
 
-constexpr auto kSoon = milliseconds(60);
-
 bool gone(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kCancelled; }
-
-Bytes sample(size_t size) {
-  std::mt19937_64 random(size);
-  return random_bytes(random, size);
-}
 
 // Runs `other` on a thread of its own beside `mine`; what it returns comes back.
 template <class Other, class Mine>
@@ -36,11 +26,6 @@ auto beside(Other other, Mine mine) {
   mine();
   thread.join();
   return result;
-}
-
-Result<void> send_bytes(Stream& stream, std::span<const std::byte> bytes, Deadline deadline = patience()) {
-  FLOTA_TRY(stream.write(bytes, deadline));
-  return stream.flush(deadline);
 }
 
 double seconds_since(Deadline::Clock::time_point start) {
@@ -374,157 +359,6 @@ BOOST_AUTO_TEST_CASE(only_shared_memory_does_without_checksums) {
   BOOST_TEST(!Unix::ends().client->in_memory());
   BOOST_TEST(!Tls::ends().client->in_memory());
   BOOST_TEST(SharedMemory::ends().client->in_memory());
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-BOOST_AUTO_TEST_SUITE(tls, *boost::unit_test::timeout(120))
-
-BOOST_AUTO_TEST_CASE(both_ends_know_a_binding_that_no_other_connection_has) {
-  auto one = tls_ends(client_tls(), server_tls());
-  auto two = tls_ends(client_tls(), server_tls());
-  BOOST_TEST((value_of(std::move(one.client))->binding() == value_of(std::move(one.server))->binding()));
-  auto first = tls_ends(client_tls(), server_tls());
-  BOOST_TEST((value_of(std::move(two.client))->binding() != value_of(std::move(first.client))->binding()));
-}
-
-BOOST_AUTO_TEST_CASE(a_server_with_an_unknown_certificate_is_refused) {
-  const auto& files = Certificates::get();
-  auto ends = tls_ends(client_tls(), {files.stranger(), files.stranger_key(), "", true});
-  BOOST_TEST(code_of(ends.client) == ErrorCode::kUnauthenticated);
-  BOOST_TEST(contains(message_of(ends.client), "certificate"));
-  BOOST_TEST(!ends.server.has_value());
-}
-
-BOOST_AUTO_TEST_CASE(a_certificate_for_another_host_is_refused) {
-  const auto& files = Certificates::get();
-  const TlsOptions elsewhere{files.elsewhere(), files.elsewhere_key(), "", true};
-  BOOST_TEST(code_of(tls_ends(client_tls(), elsewhere).client) == ErrorCode::kUnauthenticated);
-  BOOST_TEST(code_of(tls_ends(client_tls(), elsewhere, "elsewhere.example").client) == kNoError);
-  BOOST_TEST(code_of(tls_ends(client_tls(), server_tls(), "localhost").client) == kNoError);
-  BOOST_TEST(code_of(tls_ends(client_tls(), server_tls(), "127.0.0.2").client) == ErrorCode::kUnauthenticated);
-}
-
-BOOST_AUTO_TEST_CASE(the_host_is_not_checked_where_the_options_say_so) {
-  const auto& files = Certificates::get();
-  TlsOptions client = client_tls();
-  client.check_host = false;
-  BOOST_TEST(code_of(tls_ends(client, {files.elsewhere(), files.elsewhere_key(), "", true}).client) == kNoError);
-}
-
-BOOST_AUTO_TEST_CASE(a_server_with_an_authority_demands_certificates_of_clients) {
-  const auto& files = Certificates::get();
-  TlsOptions server = server_tls();
-  server.authority = files.authority();
-  // In TLS 1.3 a client is ready before the server has looked at its certificate.
-  BOOST_TEST(!tls_ends(client_tls(), server).server.has_value());
-  TlsOptions client = client_tls();
-  client.certificate = files.client();
-  client.key = files.client_key();
-  BOOST_TEST(tls_ends(client, server).server.has_value());
-  client.certificate = files.stranger();
-  client.key = files.stranger_key();
-  BOOST_TEST(!tls_ends(client, server).server.has_value());
-}
-
-BOOST_AUTO_TEST_CASE(options_that_cannot_work_are_refused) {
-  const auto& files = Certificates::get();
-  BOOST_TEST(code_of(TlsContext::client({})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(code_of(TlsContext::server({"", "", files.authority(), true})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(code_of(TlsContext::server({files.server(), "", "", true})) == ErrorCode::kInvalidArgument);
-  auto missing = TlsContext::server({"/nowhere/server.pem", files.server_key(), "", true});
-  BOOST_TEST(code_of(missing) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(contains(message_of(missing), "/nowhere/server.pem"));
-  BOOST_TEST(code_of(TlsContext::server({files.server(), files.client_key(), "", true})) ==
-             ErrorCode::kInvalidArgument);
-}
-
-BOOST_AUTO_TEST_CASE(garbage_instead_of_a_handshake_is_refused) {
-  auto sockets = tcp_ends();
-  value_of(send_bytes(*sockets.client, sample(500)));
-  auto context = value_of(TlsContext::server(server_tls()));
-  BOOST_TEST(code_of(TlsStream::accept(context, std::move(sockets.server), patience())) == ErrorCode::kUnauthenticated);
-}
-
-BOOST_AUTO_TEST_CASE(a_silent_peer_ends_the_handshake_at_its_deadline) {
-  auto sockets = tcp_ends();
-  auto context = value_of(TlsContext::server(server_tls()));
-  BOOST_TEST(code_of(TlsStream::accept(context, std::move(sockets.server), Deadline::after(kSoon))) ==
-             ErrorCode::kDeadline);
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-namespace {
-
-// A client that does as it likes with the memory it was given.
-struct MadClient {
-  std::unique_ptr<Stream> server;
-  std::unique_ptr<SocketStream> socket;
-  uint64_t* control = nullptr;
-
-  static constexpr size_t kControlBytes = 4096;
-  // In 64-bit words; docs/wire_format.md has the layout. Ring 0 carries requests, ring 1 replies.
-  static constexpr size_t kRequestsWritten = 0, kRequestsTaken = 8, kRepliesWritten = 32, kRepliesTaken = 40;
-
-  MadClient() {
-    auto sockets = unix_ends();
-    socket = std::move(sockets.client);
-    const uint64_t go = 1;
-    value_of(send_bytes(*socket, std::as_bytes(std::span(&go, 1))));
-    server = value_of(SharedMemoryStream::offer(std::move(sockets.server), patience()));
-    int fds[3];
-    uint64_t size = 0;
-    iovec data{&size, sizeof(size)};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(fds))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof(room);
-    BOOST_TEST_REQUIRE(recvmsg(socket->fd().get(), &message, 0) == static_cast<ssize_t>(sizeof(size)));
-    std::memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fds));
-    void* page = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-    BOOST_TEST_REQUIRE(page != MAP_FAILED);
-    control = static_cast<uint64_t*>(page);
-    // The memory is sealed: nobody can make it smaller under the server's feet.
-    BOOST_TEST(ftruncate(fds[0], 4096) != 0);
-    for (int fd : fds) close(fd);
-  }
-  ~MadClient() { munmap(control, kControlBytes); }
-};
-
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_memory, *boost::unit_test::timeout(120))
-
-BOOST_AUTO_TEST_CASE(a_peer_that_claims_more_bytes_than_the_ring_holds_is_refused) {
-  for (uint64_t claim : {(uint64_t{1} << 20) + 1, uint64_t{1} << 40, ~uint64_t{0}}) {
-    MadClient mad;
-    std::atomic_ref(mad.control[MadClient::kRequestsWritten]).store(claim);
-    BOOST_TEST(code_of(mad.server->peek(8, patience())) == ErrorCode::kMalformed);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_peer_that_claims_to_have_taken_what_was_never_sent_is_refused) {
-  for (uint64_t claim : {uint64_t{1}, uint64_t{1} << 40, ~uint64_t{0}}) {
-    MadClient mad;
-    std::atomic_ref(mad.control[MadClient::kRepliesTaken]).store(claim);
-    const Bytes chunk(Stream::kChunk);
-    ErrorCode code = kNoError;
-    for (int i = 0; i < 40 && code == kNoError; ++i) code = code_of(mad.server->write(chunk, Deadline::after(kSoon)));
-    // All ones means one byte less than nothing taken: then the ring is merely fuller than it is.
-    BOOST_TEST((code == ErrorCode::kMalformed || (claim == ~uint64_t{0} && code == ErrorCode::kDeadline)));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_peer_whose_counter_runs_backwards_is_refused) {
-  MadClient mad;
-  std::atomic_ref(mad.control[MadClient::kRequestsWritten]).store(1000);
-  value_of(mad.server->peek(1000, patience()));
-  mad.server->consume(1000);
-  std::atomic_ref(mad.control[MadClient::kRequestsWritten]).store(500);
-  BOOST_TEST(code_of(mad.server->peek(8, patience())) == ErrorCode::kMalformed);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

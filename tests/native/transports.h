@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "certificates.h"
 #include "testing.h"
@@ -103,5 +105,18 @@ struct SharedMemory {
     return {value_of(std::move(client)), value_of(std::move(server))};
   }
 };
+
+// Soon enough for a test that waits for it.
+inline constexpr milliseconds kSoon{60};
+
+inline std::vector<std::byte> sample(size_t size) {
+  std::mt19937_64 random(size);
+  return random_bytes(random, size);
+}
+
+inline Result<void> send_bytes(Stream& stream, std::span<const std::byte> bytes, Deadline deadline = patience()) {
+  FLOTA_TRY(stream.write(bytes, deadline));
+  return stream.flush(deadline);
+}
 
 }  // namespace flota::testing
