@@ -188,8 +188,8 @@ void bind_client(nb::module_& module) {
           nb::sig("def describe(self, name: str, time_ms: int) -> tuple[RemoteTable, int, int]"))
       .def(
           "barrier",
-          [](Client& self, const std::string& name, uint64_t round, uint32_t rank, uint32_t world, int64_t time) {
-            check(self.barrier(name, round, rank, world, ms(time)));
+          [](Client& self, const std::string& name, uint32_t rank, uint32_t world, int64_t time) {
+            check(self.barrier(name, rank, world, ms(time)));
           },
           Release())
       .def(

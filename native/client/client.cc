@@ -55,7 +55,14 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time
     client->links_.push_back({endpoint, static_cast<uint32_t>(i), static_cast<uint32_t>(chosen.endpoints.size()),
                               chosen.secret, chosen.transport, tls, chosen.max_payload});
   }
-  FLOTA_TRY(client->statistics(time));
+  FLOTA_ASSIGN(auto servers, client->statistics(time));
+  // Requests are cut to what the strictest server takes.
+  for (const ServerStatistics& server : servers) {
+    for (const Statistic& value : server.values) {
+      if (!value.table.empty() || value.name != "max_payload") continue;
+      client->options_.max_payload = std::min(client->options_.max_payload, std::max(value.value, kMinPayload));
+    }
+  }
   return client;
 }
 
@@ -107,7 +114,32 @@ void Client::end_push(uint64_t sequence) {
   open_pushes_.erase(sequence);
 }
 
+// Whether no server has the table with other settings. Asked before any makes it: otherwise those that come first would
+// be left with a table that the rest refuse.
+Result<void> Client::check_settings(const std::vector<TableSpec>& specs, Time time) {
+  return with_lane("create table '" + specs[0].name + "'", time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+    Writer payload;
+    DescribeTable{specs[0].name}.encode(payload);
+    for (uint32_t server = 0; server < servers(); ++server) {
+      std::string differs;
+      Call call = small_call(MessageKind::kDescribeTable, payload, [&](auto bytes) -> Result<void> {
+        FLOTA_ASSIGN(DescribeTableReply reply, DescribeTableReply::decode(bytes));
+        differs = difference(reply.spec, specs[server]);
+        return {};
+      });
+      Result<void> status = lane.exchange({{server, call}}, deadline);
+      if (!status && status.error().code != ErrorCode::kUnknownTable) return status;
+      if (differs.empty()) continue;
+      return Error{ErrorCode::kTableMismatch, "server " + std::to_string(server) + " (" +
+                                                  links_[server].endpoint.to_string() + "): table '" + specs[0].name +
+                                                  "' exists with other settings: " + differs};
+    }
+    return {};
+  });
+}
+
 Result<void> Client::create(const std::vector<TableSpec>& specs, Time time) {
+  FLOTA_TRY(check_settings(specs, time));
   return with_lane("create table '" + specs[0].name + "'", time, [&](Lane& lane, Deadline deadline) {
     std::vector<Lane::Request> requests;
     for (uint32_t server = 0; server < servers(); ++server) {
@@ -182,12 +214,12 @@ Result<TableSummary> Client::describe(const std::string& name, Time time) {
   return summary;
 }
 
-Result<void> Client::barrier(const std::string& name, uint64_t round, uint32_t rank, uint32_t world, Time time) {
+Result<void> Client::barrier(const std::string& name, uint32_t rank, uint32_t world, Time time) {
   return with_lane("barrier '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
     // The server gives up a little earlier, so that its answer, which names the missing, arrives in time.
     auto wait = std::max<int64_t>(time.count() - std::min<int64_t>(time.count() / 10, 1000), 1);
-    Barrier{name, round, rank, world, static_cast<uint64_t>(wait)}.encode(payload);
+    Barrier{name, random_number(), rank, world, static_cast<uint64_t>(wait)}.encode(payload);
     return lane.exchange({{0, small_call(MessageKind::kBarrier, payload, expect_nothing)}}, deadline);
   });
 }

@@ -89,7 +89,7 @@ class Client {
                                             const PushOptions& options, Time time, Keep keep);
 
   // Waits at server 0 until all ranks came.
-  Result<void> barrier(const std::string& name, uint64_t round, uint32_t rank, uint32_t world, Time time);
+  Result<void> barrier(const std::string& name, uint32_t rank, uint32_t world, Time time);
   Result<std::vector<ServerStatistics>> statistics(Time time);
 
   // A page of whole rows. Sparse: of a shard; dense: of a block. The Rows' spans point into `buffer`.
@@ -119,6 +119,7 @@ class Client {
   template <class Body>
   Result<void> ordered_push(Body body);
 
+  Result<void> check_settings(const std::vector<TableSpec>& specs, Time time);
   Result<void> create(const std::vector<TableSpec>& specs, Time time);
   Result<void> send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows, bool rows_are_ordered,
                          const PushOptions& options, Deadline deadline);

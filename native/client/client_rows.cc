@@ -196,11 +196,13 @@ Result<void> Client::push_now(const RemoteTable& table, std::span<const Key> key
       combine(router, values, dim, options.kind, sums);
       rows = sums;
     }
-    // Looked for here, before anything is sent: a push goes to several servers and must reach all or none.
+    // Looked for here, before anything is sent: a push goes to several servers and must reach all or none. Sums of
+    // finite values may not be finite.
     if (!table.spec.allow_nonfinite) {
-      size_t bad = first_nonfinite(rows.data(), rows.size());
-      if (bad < rows.size()) {
-        Key key = combined ? router.distinct()[bad / dim] : keys[bad / dim];
+      size_t bad = first_nonfinite(values.data(), values.size());
+      size_t bad_sum = combined && bad == values.size() ? first_nonfinite(rows.data(), rows.size()) : rows.size();
+      if (bad < values.size() || bad_sum < rows.size()) {
+        Key key = bad < values.size() ? keys[bad / dim] : router.distinct()[bad_sum / dim];
         return Error{ErrorCode::kNonFinite, "the values for key " + std::to_string(static_cast<int64_t>(key)) +
                                                 " hold a NaN or an infinity; nothing was sent (a table made with "
                                                 "allow_nonfinite=True takes them)"};

@@ -111,10 +111,13 @@ void Link::send(const Call& call, Deadline deadline) {
 Result<void> Link::receive(const Call& call, Deadline deadline) {
   const auto started = Deadline::Clock::now();
   milliseconds pause(5);
+  Result<void> before;  // why the last try but one failed: the deadline that ends the last one tells less
   for (int tries = 1;; ++tries) {
     Result<void> status = sent_ ? receive_once(call, deadline) : sent_;
     if (status) return {};
-    const Error error = status.error();
+    Error error = status.error();
+    if (error.code == ErrorCode::kDeadline && !before && deadline.passed()) error = before.error();
+    before = error;
     if (answered_) {
       answered_ = false;
       if (error.code != ErrorCode::kShuttingDown) return error.with(name());
@@ -125,7 +128,8 @@ Result<void> Link::receive(const Call& call, Deadline deadline) {
     if (deadline.passed()) {
       return Error{error.code, name() + ": " + error.message + "; gave up after " +
                                    seconds(Deadline::Clock::now() - started) + " and " + std::to_string(tries) +
-                                   (tries == 1 ? " try" : " tries")};
+                                   (tries == 1 ? " try" : " tries") +
+                                   (error.code == ErrorCode::kUnavailable ? "; is it running?" : "")};
     }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, milliseconds(500));

@@ -3,7 +3,8 @@
 namespace flota {
 namespace {
 
-std::string missing(const std::map<uint32_t, uint32_t>& waiting, uint32_t world) {
+template <class Waiting>
+std::string missing(const std::map<uint32_t, Waiting>& waiting, uint32_t world) {
   constexpr int kNamed = 8;
   std::string text;
   uint32_t count = 0;
@@ -17,40 +18,47 @@ std::string missing(const std::map<uint32_t, uint32_t>& waiting, uint32_t world)
 
 }  // namespace
 
-Result<void> Barriers::arrive(const std::string& name, uint64_t round, uint32_t rank, uint32_t world,
+Result<void> Barriers::arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world,
                               Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const std::string what = "barrier '" + name + "' round " + std::to_string(round);
+  const std::string who = "barrier '" + name + "': worker " + std::to_string(rank);
   if (places_.size() >= kMaxBarriers && !places_.contains(name)) {
-    return Error{ErrorCode::kBusy, "too many barrier names; use one name and its rounds"};
+    return Error{ErrorCode::kBusy, "too many barrier names; use one name again and again"};
   }
   Place& place = places_[name];
-  // A server that was restarted learns the round from whoever comes first.
-  if (place.waiting.empty() && round > place.round) place.round = round;
+  if (place.released.contains(call)) return {};  // everybody was here; the answer got lost
   if (place.waiting.empty()) place.world = world;
-  if (round < place.round) return {};  // everybody came to that round; the answer got lost
-  if (round > place.round) {
-    return invalid(what + ": worker " + std::to_string(rank) + " is ahead of the others, who wait in round " +
-                   std::to_string(place.round));
-  }
   if (world != place.world) {
-    return invalid(what + ": worker " + std::to_string(rank) + " says there are " + std::to_string(world) +
-                   " workers, others say " + std::to_string(place.world));
+    return invalid(who + " says there are " + std::to_string(world) + " workers, others say " +
+                   std::to_string(place.world));
   }
-  ++place.waiting[rank];
+  Waiting& mine = place.waiting[rank];
+  if (mine.call != call) mine = {call, 0};
+  ++mine.requests;
   if (place.waiting.size() == world) {
+    place.released.clear();
+    for (const auto& [other, waiting] : place.waiting) place.released.insert(waiting.call);
     place.waiting.clear();
-    ++place.round;
+    ++place.gatherings;
     lock.unlock();
     changed_.notify_all();
     return {};
   }
-  while (!stopped_ && place.round == round && !deadline.passed()) changed_.wait_until(lock, deadline.when());
-  if (place.round > round) return {};
-  if (stopped_) return Error{ErrorCode::kShuttingDown, what + ": the server is stopping"};
-  Error late{ErrorCode::kDeadline, what + ": worker " + std::to_string(rank) + " waited in vain for " +
-                                       missing(place.waiting, world) + " of " + std::to_string(world)};
-  if (--place.waiting[rank] == 0) place.waiting.erase(rank);
+  changed_.notify_all();  // a call whose place was taken is waiting, too
+  const uint64_t before = place.gatherings;
+  auto still_mine = [&] {
+    auto found = place.waiting.find(rank);
+    return found != place.waiting.end() && found->second.call == call;
+  };
+  while (!stopped_ && place.gatherings == before && still_mine() && !deadline.passed()) {
+    changed_.wait_until(lock, deadline.when());
+  }
+  if (place.released.contains(call)) return {};
+  if (stopped_) return Error{ErrorCode::kShuttingDown, who + " waited, but the server is stopping"};
+  if (!still_mine()) return invalid(who + " came again by another call, which took this one's place");
+  Error late{ErrorCode::kDeadline,
+             who + " waited in vain for " + missing(place.waiting, world) + " of " + std::to_string(world)};
+  if (--place.waiting[rank].requests == 0) place.waiting.erase(rank);
   return late;
 }
 

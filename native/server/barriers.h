@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <boost/unordered/unordered_node_map.hpp>
 #include <condition_variable>
 #include <map>
@@ -11,22 +12,29 @@
 
 namespace flota {
 
-// Places where `world` participants wait for each other, round after round. Coming again to the same round (after a
-// broken connection) counts once. Thread safety: any thread.
+// Places where `world` participants wait for each other, again and again. Each call has a number of its own, so that
+// one that comes again after a broken connection counts once, also when everybody else has gone on. Thread safety: any
+// thread.
 class Barriers {
  public:
-  // Returns when all ranks 0 .. world-1 came to this round; kDeadline names those that did not.
-  Result<void> arrive(const std::string& name, uint64_t round, uint32_t rank, uint32_t world, Deadline deadline);
+  // Returns when all ranks 0 .. world-1 are here; kDeadline names those that are not. A later call of the same rank
+  // takes the place of one that still waits: its client has given it up.
+  Result<void> arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world, Deadline deadline);
   // Everybody who waits gets kShuttingDown.
   void stop();
 
  private:
   static constexpr size_t kMaxBarriers = 65536;
 
+  struct Waiting {
+    uint64_t call = 0;
+    uint32_t requests = 0;  // how many of the same call
+  };
   struct Place {
-    uint64_t round = 0;
+    uint64_t gatherings = 0;  // how often everybody was here
     uint32_t world = 0;
-    std::map<uint32_t, uint32_t> waiting;  // rank to how many of its requests wait
+    std::map<uint32_t, Waiting> waiting;           // by rank
+    boost::unordered_flat_set<uint64_t> released;  // calls of the last gathering
   };
 
   std::mutex mutex_;

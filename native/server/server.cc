@@ -25,7 +25,9 @@ struct Server::Session {
 };
 
 Server::Server(ServerOptions options)
-    : options_(std::move(options)), incarnation_(random_number()), service_(options_.io_time, [this] {
+    : options_(std::move(options)),
+      incarnation_(random_number()),
+      service_(options_.io_time, options_.max_payload, [this] {
         {
           std::lock_guard lock(mutex_);
           asked_to_stop_ = true;
@@ -86,6 +88,8 @@ void Server::admit(Fd fd, bool local) {
   std::lock_guard lock(mutex_);
   if (sessions_.size() >= options_.max_connections || handshakes_.load() >= options_.max_handshakes) {
     refuse(service_.counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
+    // Under TLS there is no saying so before a handshake, which is just what there is no room for.
+    if (local || !tls_) send(fd.get(), busy_hello().data(), kHelloBytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
   Counters::add(service_.counters().connections_total);

@@ -79,8 +79,8 @@ auto guarded(Handler handler) -> decltype(handler()) {
 
 }  // namespace
 
-Service::Service(std::chrono::milliseconds io_time, std::function<void()> on_shutdown)
-    : io_time_(io_time), on_shutdown_(std::move(on_shutdown)) {}
+Service::Service(std::chrono::milliseconds io_time, uint64_t max_payload, std::function<void()> on_shutdown)
+    : io_time_(io_time), max_payload_(max_payload), on_shutdown_(std::move(on_shutdown)) {}
 
 Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload) {
   FrameWriter frame(stream);
@@ -90,7 +90,8 @@ Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payl
 }
 
 Result<void> Service::reply_error(Stream& stream, uint64_t request, const Error& error) {
-  Counters::add(counters_.errors);
+  // That there is no such table is an answer to who asked for it.
+  if (error.code != ErrorCode::kUnknownTable) Counters::add(counters_.errors);
   Writer payload;
   ErrorReply{error}.encode(payload);
   FrameWriter frame(stream);
@@ -151,6 +152,13 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
 
 Result<Writer> Service::create_table(Payload payload) {
   FLOTA_ASSIGN(auto message, CreateTable::decode(payload));
+  constexpr uint64_t kMostOfHead = 4096;
+  for (const BlockSpec& block : message.spec.blocks) {
+    if (block.length * sizeof(float) + kMostOfHead <= max_payload_) continue;
+    return Error{ErrorCode::kTooLarge, "table '" + message.spec.name + "': a block of " + std::to_string(block.length) +
+                                           " elements does not fit a message of this server; start it with a larger "
+                                           "--max-payload-mb"};
+  }
   bool created = false;
   FLOTA_TRY(registry_.create(message.spec, &created));
   Writer out;
@@ -297,7 +305,7 @@ Result<Writer> Service::push_dense(Payload payload) {
 Result<Writer> Service::barrier(Payload payload) {
   FLOTA_ASSIGN(auto message, Barrier::decode(payload));
   auto wait = std::chrono::milliseconds(std::min<uint64_t>(message.wait_ms, 24ull * 3600 * 1000));
-  FLOTA_TRY(barriers_.arrive(message.name, message.round, message.rank, message.world, Deadline::after(wait)));
+  FLOTA_TRY(barriers_.arrive(message.name, message.call, message.rank, message.world, Deadline::after(wait)));
   return Writer();
 }
 
@@ -307,6 +315,7 @@ Result<Writer> Service::statistics(Payload payload) {
   auto add = [&](const std::string& table, const char* name, uint64_t value) {
     message.values.push_back({table, name, value});
   };
+  add("", "max_payload", max_payload_);
   add("", "connections_open", counters_.connections_open);
   add("", "connections_total", counters_.connections_total);
   add("", "requests", counters_.requests);

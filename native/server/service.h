@@ -17,9 +17,9 @@ namespace flota {
 // each with its own stream.
 class Service {
  public:
-  // `io_time` bounds the sending and receiving of one message; `on_shutdown` is called once a client asked for it and
-  // was answered.
-  Service(std::chrono::milliseconds io_time, std::function<void()> on_shutdown);
+  // `io_time` bounds the sending and receiving of one message, `max_payload` its size; `on_shutdown` is called once a
+  // client asked for it and was answered.
+  Service(std::chrono::milliseconds io_time, uint64_t max_payload, std::function<void()> on_shutdown);
 
   // Reads the payload of the request that `header` announced, answers it, and leaves the stream at the next frame. An
   // error means that the connection is no longer usable. `buffer` is scratch that the connection keeps.
@@ -55,6 +55,7 @@ class Service {
   Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply);
 
   std::chrono::milliseconds io_time_;
+  uint64_t max_payload_;
   std::function<void()> on_shutdown_;
   Registry registry_;
   Ledger ledger_;

@@ -89,11 +89,11 @@ void DenseTable::push(PushKind kind, const Step& step, size_t place, std::span<c
   if (kind == PushKind::kGradient) {
     RowView view{weights, state_of(block), block.updates};
     rule_->update(step, values.size(), {&view, 1}, values.data());
+    ++block.updates;
   } else {
     for (size_t i = 0; i < values.size(); ++i) weights[i] += step.scale * values[i];
   }
   if (packed) write_weights(block, unpacked);
-  ++block.updates;
 }
 
 RowPage DenseTable::export_block(size_t place) const {

@@ -57,6 +57,7 @@ void Index::move_to(uint64_t home_lines, uint64_t spare_lines) {
   pages_ = std::move(target.pages_);
   home_lines_ = target.home_lines_;
   spare_lines_ = target.spare_lines_;
+  ++moves_;
 }
 
 }  // namespace flota

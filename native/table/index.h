@@ -134,6 +134,8 @@ class Index {
   uint64_t home_lines() const { return home_lines_; }
   uint64_t all_lines() const { return home_lines_ == 0 ? 0 : home_lines_ + spare_lines_; }
   uint64_t entries() const { return entries_; }
+  // How often entries changed place. Not to be told from lines(): memory that was given back may come again.
+  uint64_t moves() const { return moves_; }
   size_t bytes() const { return all_lines() * sizeof(Line); }
 
  private:
@@ -150,6 +152,7 @@ class Index {
   uint64_t home_lines_ = 0;
   uint64_t spare_lines_ = kFirstSpareLines;
   uint64_t entries_ = 0;
+  uint64_t moves_ = 0;
 };
 
 }  // namespace flota

@@ -148,20 +148,16 @@ bool SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_b
 }
 
 void SparseTable::create_missing(Subtable& subtable, Run& run) {
-  bool moved = false;
+  const uint64_t moves = subtable.index.moves();
   for (size_t i = 0; i < run.size; ++i) {
     if (run.row[i] != nullptr) continue;
     // A key that stands twice in the run was made a moment ago.
     Entry* entry = subtable.index.find(run.position[i]);
-    if (entry == nullptr) {
-      Line* before = subtable.index.lines();
-      entry = create(subtable, run.subtable, run.position[i]);
-      moved |= subtable.index.lines() != before;
-    }
+    if (entry == nullptr) entry = create(subtable, run.subtable, run.position[i]);
     run.entry[i] = entry;
     run.row[i] = subtable.arena.row(entry->row());
   }
-  if (!moved) return;
+  if (subtable.index.moves() == moves) return;
   for (size_t i = 0; i < run.size; ++i) run.entry[i] = subtable.index.find(run.position[i]);
 }
 
@@ -274,7 +270,6 @@ void SparseTable::update(const Step& step, const Run& run, const float* gradient
 
 void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run, const float* values) {
   const LastSeen seen(step.step);
-  const uint64_t counted = kind == PushKind::kAssign ? 0 : 1;
   thread_local std::vector<float> weights;
   weights.resize(dim_);
   for (size_t i = 0; i < run.size; ++i) {
@@ -285,7 +280,7 @@ void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run,
       value = weights.data();
     }
     write_weights(run.row[i], value);
-    run.entry[i]->set_counters(run.entry[i]->updates() + counted, seen);
+    run.entry[i]->set_counters(run.entry[i]->updates(), seen);
   }
 }
 

@@ -111,6 +111,14 @@ uint64_t random_number() {
   return number;
 }
 
+std::array<std::byte, kHelloBytes> busy_hello() {
+  const ServerHello hello{kHelloMagic, 0, 0, {}};
+  std::array<std::byte, kHelloBytes> bytes;
+  static_assert(sizeof(hello) == kHelloBytes);
+  std::memcpy(bytes.data(), &hello, sizeof(hello));
+  return bytes;
+}
+
 Result<void> check_secret(const std::string& secret) {
   if (secret.size() >= kMinSecretBytes) return {};
   return invalid("the job's secret must have at least " + std::to_string(kMinSecretBytes) +
@@ -146,10 +154,18 @@ Result<void> server_handshake(Stream& stream, const std::string& secret, const C
 
 Result<ServerIdentity> client_handshake(Stream& stream, const std::string& secret, const ChannelBinding& binding,
                                         bool want_shared_memory, Deadline deadline) {
-  FLOTA_ASSIGN(auto hello, receive<ServerHello>(stream, deadline));
+  auto received = receive<ServerHello>(stream, deadline);
+  if (!received) {
+    Error error = received.error();
+    if (error.code == ErrorCode::kDeadline)
+      error.message = "it did not say hello in time (it may be hung, or expect TLS)";
+    return error;
+  }
+  const ServerHello hello = *received;
   if (hello.magic != kHelloMagic) {
     return Error{ErrorCode::kMalformed, "what listens there is no flota server, or it expects TLS"};
   }
+  if (hello.newest_version == 0) return Error{ErrorCode::kBusy, "the server has no room for another connection"};
   if (kProtocolVersion < hello.oldest_version || kProtocolVersion > hello.newest_version) {
     return Error{ErrorCode::kVersion, "the server speaks protocol versions " + std::to_string(hello.oldest_version) +
                                           " to " + std::to_string(hello.newest_version) + ", this client version " +

@@ -36,6 +36,10 @@ Result<void> server_handshake(Stream& stream, const std::string& secret, const C
 Result<ServerIdentity> client_handshake(Stream& stream, const std::string& secret, const ChannelBinding& binding,
                                         bool want_shared_memory, Deadline deadline);
 
+// What a server says to a peer that it has no room for, before it closes: a hello of no version at all.
+inline constexpr size_t kHelloBytes = 40;
+std::array<std::byte, kHelloBytes> busy_hello();
+
 // Random bytes for identities and nonces, from OpenSSL.
 uint64_t random_number();
 

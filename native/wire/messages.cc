@@ -278,7 +278,7 @@ Result<PullDense> PullDense::decode(std::span<const std::byte> payload) {
 }
 
 void Barrier::encode(Writer& out) const {
-  out.put(round);
+  out.put(call);
   out.put(rank);
   out.put(world);
   out.put(wait_ms);
@@ -288,7 +288,7 @@ void Barrier::encode(Writer& out) const {
 Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   Barrier message;
-  message.round = in.get<uint64_t>();
+  message.call = in.get<uint64_t>();
   message.rank = in.get<uint32_t>();
   message.world = in.get<uint32_t>();
   message.wait_ms = in.get<uint64_t>();

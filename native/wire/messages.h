@@ -122,7 +122,7 @@ struct PullDense {
 
 struct Barrier {
   std::string name;
-  uint64_t round = 0;
+  uint64_t call = 0;  // the same when it is sent again
   uint32_t rank = 0;
   uint32_t world = 0;
   uint64_t wait_ms = 0;

@@ -237,14 +237,16 @@ SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) {
 void SocketStream::close() { shutdown(fd_.get(), SHUT_RDWR); }
 
 Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadline) {
-  // Looked at before each piece: a peer that sends a byte now and then must not stretch a wait for ever.
-  if (deadline.passed()) return Error{ErrorCode::kDeadline, "no answer in time"};
   ssize_t early = -1;
-  bool looked = spin_.until([&] {
+  auto look = [&] {
     early = recv(fd_.get(), out.data(), out.size(), MSG_DONTWAIT);
     return early >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
-  });
-  if (looked && early > 0) return static_cast<size_t>(early);
+  };
+  // Looked at before each piece: a peer that sends a byte now and then must not stretch a wait for ever. What is there
+  // already still counts.
+  const bool late = deadline.passed();
+  if ((late ? look() : spin_.until(look)) && early > 0) return static_cast<size_t>(early);
+  if (late) return Error{ErrorCode::kDeadline, "no answer in time"};
   for (;;) {
     if (deadline.left(kSlice) < kSlice) {
       // Too near for a slice: wait for exactly what is left.

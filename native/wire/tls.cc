@@ -141,7 +141,13 @@ Result<size_t> TlsStream::read_some(std::span<std::byte> out, Deadline deadline)
     if (SSL_read_ex(ssl_, out.data(), out.size(), &count) == 1) return count;
     int why = SSL_get_error(ssl_, 0);
     if (why == SSL_ERROR_ZERO_RETURN) return Error{ErrorCode::kUnavailable, "the connection was closed"};
-    if (why != SSL_ERROR_WANT_READ) return tls_error("TLS receive", ErrorCode::kMalformed);
+    if (why != SSL_ERROR_WANT_READ) {
+      // An alert is the peer's own word, most likely about a certificate; anything else is damage.
+      constexpr int kFirstAlert = 1000;
+      bool alert = ERR_GET_REASON(ERR_peek_error()) >= kFirstAlert;
+      return alert ? tls_error("the peer refused this side's certificate, or wants one", ErrorCode::kUnauthenticated)
+                   : tls_error("TLS receive", ErrorCode::kMalformed);
+    }
     // What the peer sent before it left can still be read when nothing can be sent to it any more.
     static_cast<void>(send_pending(deadline));
     FLOTA_TRY(receive_more(deadline));

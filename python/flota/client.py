@@ -21,7 +21,7 @@ from flota import _core, config
 from flota.errors import InvalidArgument
 from flota.initializer import Constant, Initializer
 from flota.rules import Rule
-from flota.tables import DenseTable, Future, RowPage, Session, SparseTable, choose, milliseconds
+from flota.tables import DenseTable, Future, RowPage, Session, SparseTable, choose, milliseconds, whole
 
 __all__ = ["Client", "DenseTable", "Future", "RowPage", "ServerStatistics", "SparseTable", "Tls"]
 
@@ -76,23 +76,24 @@ class Client:
     ) -> None:
         if isinstance(endpoints, str):
             raise InvalidArgument(f"endpoints must be a list such as [{endpoints!r}], not a single string")
-        if worker is not None and not 0 < worker < 1 << 64:
-            raise InvalidArgument(f"worker must be a whole number from 1 to 2**64 - 1, not {worker}")
         options = _core.ClientOptions()
         options.endpoints = list(endpoints)
         options.secret = config.job_secret() if secret is None else secret
-        options.worker = worker or 0
-        options.epoch = epoch
-        options.max_payload = max_payload_mb << 20
+        options.worker = 0 if worker is None else whole("worker", worker, 1, (1 << 64) - 1)
+        options.epoch = whole("epoch", epoch, 0, (1 << 32) - 1)
+        options.max_payload = whole("max_payload_mb", max_payload_mb, 1, 1 << 20) << 20
         options.transport = choose("transport", transport, _TRANSPORTS)
         if tls is not None:
+            if not tls.authority:
+                raise InvalidArgument("tls needs an authority to check the servers' certificates with")
+            if transport in ("unix", "shared_memory"):
+                raise InvalidArgument(f"tls is for TCP; transport={transport!r} never leaves this host")
             options.tls.authority = tls.authority
             options.tls.certificate = tls.certificate
             options.tls.key = tls.key
             options.tls.check_host = tls.check_host
         seconds = config.default_timeout() if timeout is None else timeout
         self._session = Session(_core.Client.connect(options, milliseconds(seconds)), seconds)
-        self._rounds: dict[str, int] = {}
 
     @property
     def timeout(self) -> float:
@@ -128,9 +129,7 @@ class Client:
         A row's first value depends on the seed and the key only; without a seed, one follows from the table's name.
         """
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
-        if not 0 < dim <= 65536:
-            raise InvalidArgument(f"dim must be a whole number from 1 to 65536, not {dim!r}")
-        spec.dim = int(dim)
+        spec.dim = whole("dim", dim, 1, 65536)
         return SparseTable(self._session, self._session.native.create_sparse(spec, self._session.time(timeout)))
 
     def create_dense_table(
@@ -151,10 +150,10 @@ class Client:
         """Makes a parameter of this shape, cut into blocks of at least ``min_block_size`` elements that are spread over
         the servers (``slice_var_up=False``, and Lamb: whole on one server)."""
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
+        sides = (shape,) if isinstance(shape, int) else tuple(shape)
+        dims = tuple(whole("each side of shape", side, 0, 1 << 40) for side in sides)
         spec.size = math.prod(dims)
-        if min_block_size < 1:
-            raise InvalidArgument(f"min_block_size must be at least 1, not {min_block_size}")
+        min_block_size = whole("min_block_size", min_block_size, 1, 1 << 40)
         method = choose("split_method", split_method, _SPLIT_METHODS)
         native = self._session.native.create_dense(
             spec, slice_var_up, min_block_size, method, self._session.time(timeout)
@@ -169,10 +168,10 @@ class Client:
         return DenseTable(self._session, native, (native.spec.size,))
 
     def barrier(self, name: str, *, rank: int, world: int, timeout: float | None = None) -> None:
-        """Waits until all of ``world`` workers came to this barrier as often as this one."""
-        round_ = self._rounds.get(name, 0)
-        self._session.native.barrier(name, round_, rank, world, self._session.time(timeout))
-        self._rounds[name] = round_ + 1
+        """Waits until all of ``world`` workers, each with a rank of its own, wait at this barrier."""
+        world = whole("world", world, 1, 1 << 20)
+        rank = whole("rank", rank, 0, world - 1)
+        self._session.native.barrier(name, rank, world, self._session.time(timeout))
 
     def statistics(self, timeout: float | None = None) -> list[ServerStatistics]:
         servers = []
@@ -186,6 +185,8 @@ class Client:
 
     def shutdown(self, server: int | None = None, timeout: float | None = None) -> None:
         """Asks all servers, or one, to stop."""
+        if server is not None and not 0 <= server < self.servers:
+            raise InvalidArgument(f"there is no server {server}; there are {self.servers}, from 0 on")
         self._session.native.shutdown(-1 if server is None else server, self._session.time(timeout))
 
     def close(self) -> None:
@@ -205,12 +206,15 @@ class Client:
     ) -> _core.TableSpec:
         if not isinstance(rule, Rule):
             raise InvalidArgument(f"rule must be one of flota.rules, such as Adagrad(lr=0.05), not {rule!r}")
+        if init is not None and not isinstance(init, Initializer):
+            raise InvalidArgument(f"init must be one of flota.initializer, such as Uniform(-0.01, 0.01), not {init!r}")
         spec = _core.TableSpec()
         spec.name = name
         spec.storage = choose("storage", storage, _STORAGES)
         spec.allow_nonfinite = allow_nonfinite
         # Tables that are given no seed must not begin with the same rows.
-        spec.seed = (_core.hash_name(name) if seed is None else seed) & 0xFFFFFFFFFFFFFFFF
+        seed = _core.hash_name(name) if seed is None else whole("seed", seed, -(1 << 63), (1 << 64) - 1)
+        spec.seed = seed & 0xFFFFFFFFFFFFFFFF
         spec.rule = rule.to_native()
         spec.init = (Constant(0.0) if init is None else init).to_native()
         return spec

@@ -12,8 +12,11 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from flota import _core
+from flota.errors import InvalidArgument
 
 Steps = Literal["row", "push"]
+
+_STEPS = {source.name: source for source in _core.StepSource}
 
 # Where a rule's argument is called otherwise in the core.
 _NATIVE_NAMES = {"eps": "epsilon", "initial_accumulator_value": "initial_accumulator"}
@@ -35,7 +38,9 @@ class Rule:
             if field.name == "betas":
                 spec.beta1, spec.beta2 = value
             elif field.name == "steps":
-                spec.steps = _core.StepSource[value]
+                if value not in _STEPS:
+                    raise InvalidArgument(f"steps must be one of {', '.join(_STEPS)}, not {value!r}")
+                spec.steps = _STEPS[value]
             else:
                 setattr(spec, _NATIVE_NAMES.get(field.name, field.name), value)
         return spec

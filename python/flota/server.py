@@ -8,8 +8,10 @@ It ends when a client asks for it, or with SIGINT or SIGTERM.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
@@ -20,18 +22,37 @@ from flota.errors import FlotaError
 _LOOK_MS = 200
 
 
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, not {number}")
+    return number
+
+
+def _at_least_1(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m flota.server", description="Run one parameter server.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one (default)")
-    parser.add_argument("--index", type=int, default=0, help="this server's place among all, from 0 (default)")
-    parser.add_argument("--servers", type=int, default=1, help="how many servers the job has (default: 1)")
+    parser.add_argument(
+        "--index", type=_not_negative, default=0, help="this server's place among all, from 0 (default)"
+    )
+    parser.add_argument("--servers", type=_at_least_1, default=1, help="how many servers the job has (default: 1)")
     parser.add_argument("--tls-certificate", default="", metavar="FILE", help="PEM certificate for TCP connections")
     parser.add_argument("--tls-key", default="", metavar="FILE", help="PEM key of the certificate")
     parser.add_argument("--tls-authority", default="", metavar="FILE", help="demand client certificates signed by it")
     parser.add_argument("--no-local-sockets", action="store_true", help="serve TCP only, also peers on this host")
-    parser.add_argument("--max-connections", type=int, default=4096, help="most connections at once (default: 4096)")
-    parser.add_argument("--max-payload-mb", type=int, default=256, help="largest message in MiB (default: 256)")
+    parser.add_argument(
+        "--max-connections", type=_at_least_1, default=4096, help="most connections at once (default: 4096)"
+    )
+    parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
+    parser.add_argument("--max-payload-mb", type=_at_least_1, default=256, help="largest message in MiB (default: 256)")
     return parser
 
 
@@ -51,6 +72,14 @@ def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
     return options
 
 
+def _wait_for_stdin(server: _core.Server) -> None:
+    # A parent that dies, in whatever way, closes its end of the pipe. Not through sys.stdin: its lock, held by a thread
+    # that waits for ever, would make the interpreter abort at its end.
+    while os.read(0, 4096):
+        pass
+    server.stop()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     stop_asked = False
@@ -66,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FlotaError as error:
         print(f"flota server: {error}", file=sys.stderr)
         return 1
+    if arguments.until_stdin_ends:
+        threading.Thread(target=_wait_for_stdin, args=(server,), daemon=True).start()
     print(f"flota server {arguments.index} of {arguments.servers} listening on {server.endpoint}", flush=True)
     while not stop_asked and not server.wait(_LOOK_MS):
         pass

@@ -21,6 +21,7 @@ PushKind = Literal["gradient", "delta", "assign"]
 T = TypeVar("T")
 
 _FOR_EVER_MS = 1 << 52
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 _PUSH_KINDS = {kind.name: kind for kind in _core.PushKind}
 
 
@@ -36,6 +37,22 @@ def choose(name: str, value: str, choices: dict[str, T]) -> T:
     if value not in choices:
         raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, not {value!r}")
     return choices[value]
+
+
+def whole(name: str, value: object, low: int, high: int) -> int:
+    """A whole number within these bounds, both included."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
+        shown = f"2**{high.bit_length()} - 1" if high >= 1 << 32 and high & (high + 1) == 0 else str(high)
+        raise InvalidArgument(f"{name} must be a whole number from {low} to {shown}, not {value!r}")
+    return int(value)
+
+
+def number(name: str, value: object, low: float = -math.inf) -> float:
+    """A number that float32 can hold, from ``low`` on."""
+    bounds = "" if low == -math.inf else f" from {low:g} on"
+    if not isinstance(value, (int, float, np.number)) or not low <= value <= _FLOAT32_MAX or value < -_FLOAT32_MAX:
+        raise InvalidArgument(f"{name} must be a finite number{bounds}, not {value!r}")
+    return float(value)
 
 
 class Session:
@@ -103,13 +120,11 @@ class _Table:
     ) -> tuple[_core.PushKind, float, float, int]:
         # A worker that counts no steps of its own gets its pushes counted.
         self._pushed += 1
-        if step is not None and step < 0:
-            raise InvalidArgument(f"step must be at least 0, not {step}")
         return (
             choose("kind", kind, _PUSH_KINDS),
-            self.lr if lr is None else lr,
-            scale,
-            self._pushed if step is None else step,
+            self.lr if lr is None else number("the learning rate", lr, low=0.0),
+            number("scale", scale),
+            self._pushed if step is None else whole("step", step, 0, (1 << 64) - 1),
         )
 
     def _import(self, page: RowPage, dim: int, state_floats: int, timeout: float | None) -> None:

@@ -9,7 +9,6 @@ with LocalCluster(servers=2) as cluster:
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import secrets
 import selectors
@@ -27,12 +26,6 @@ from flota.client import Client
 from flota.errors import DeadlineExceeded, InvalidArgument, SystemFailure
 
 _READY = "listening on "
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    # A test that is killed runs no clean-up: the kernel ends its servers.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ServerProcess:
@@ -44,7 +37,7 @@ class ServerProcess:
         self.log = folder / f"serverlog.{index}"
         self._secret = secret
         self._command = [sys.executable, "-m", "flota.server", "--index", str(index), "--servers", str(servers)]
-        self._command += arguments
+        self._command += ["--until-stdin-ends", *arguments]
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -67,12 +60,11 @@ class ServerProcess:
         with self.log.open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its end is the server's: nobody stays behind when a test is killed
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env=config.child_environment(FLOTA_SECRET=self._secret),
-                preexec_fn=_die_with_parent,
             )
         self.endpoint = self._wait_until_ready(self._process, timeout)
 
@@ -97,8 +89,9 @@ class ServerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._process = None
 
     def pause(self) -> None:
@@ -126,8 +119,7 @@ class LocalCluster:
     """Real server processes on free ports of this machine, as a context manager.
 
     ``arguments`` are passed to every server (see ``python -m flota.server --help``); logs are in ``log_dir``, a
-    temporary folder unless given. When the test's process ends, in whatever way, the servers end with it; they also end
-    with the thread that started them, so start a cluster from a thread that lives as long as it.
+    temporary folder unless given. When the test's process ends, in whatever way, the servers end with it.
     """
 
     def __init__(

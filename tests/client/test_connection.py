@@ -90,6 +90,7 @@ REFUSED = {
     "epoch of 33 bits": ({"epoch": 2**32}, "epoch"),
     "unknown transport": ({"transport": "udp"}, "transport must be one of auto, tcp, unix, shared_memory, not 'udp'"),
     "timeout 0": ({"timeout": 0}, "above 0, not 0"),
+    "no payload": ({"max_payload_mb": 0}, "max_payload"),
     "TLS over a local socket": ({"transport": "unix", "tls": Tls("authority.pem")}, "tls"),
     "TLS over shared memory": ({"transport": "shared_memory", "tls": Tls("authority.pem")}, "tls"),
 }
@@ -116,6 +117,14 @@ def test_every_transport_works(cluster, name, transport):
         table = client.create_sparse_table(name, dim=2, rule=SGD(lr=1.0))
         table.push(range(100), torch.ones(100, 2))
         assert torch.all(table.pull(range(100)) == -1)
+
+
+def test_a_client_sends_messages_no_larger_than_asked(cluster, name):
+    with Client(cluster.endpoints, secret=cluster.secret, max_payload_mb=1) as client:
+        table = client.create_sparse_table(name, dim=256, rule=SGD(lr=1.0))
+        table.push(range(5000), torch.ones(5000, 256))  # 5 MB
+        assert torch.all(table.pull(range(5000)) == -1)
+        assert sum(server.tables[name]["pushes"] for server in client.statistics()) >= 5
 
 
 def test_a_server_without_local_sockets_is_reached_by_tcp_only():

@@ -61,7 +61,7 @@ void add_tables(Service& service) {
 }
 
 void serve(std::span<const std::byte> input) {
-  Service service(std::chrono::milliseconds(1000), [] {});
+  Service service(std::chrono::milliseconds(1000), kDefaultMaxPayload, [] {});
   add_tables(service);
   Asking stream(input);
   FrameReader reader(stream, 1 << 20);

@@ -18,7 +18,8 @@ BOOST_AUTO_TEST_CASE(connections_over_the_limit_are_refused_until_others_end) {
   auto two = cluster.client(Transport::kTcp);
   ClientOptions third = cluster.options(Transport::kTcp);
   auto refused = Client::connect(third, milliseconds(200));
-  BOOST_TEST((code_of(refused) == ErrorCode::kUnavailable || code_of(refused) == ErrorCode::kDeadline));
+  BOOST_TEST(code_of(refused) == ErrorCode::kBusy);
+  BOOST_TEST(contains(message_of(refused), "no room"));
   BOOST_TEST(contains(message_of(refused), "server 0 (" + cluster.endpoints[0] + ")"));
   BOOST_TEST(statistic(*one, "refused_connections") > 0u);
   BOOST_TEST(statistic(*one, "connections_open") == 2u);
@@ -26,17 +27,40 @@ BOOST_AUTO_TEST_CASE(connections_over_the_limit_are_refused_until_others_end) {
   static_cast<void>(value_of(Client::connect(third, kTime)));
 }
 
+BOOST_AUTO_TEST_CASE(a_full_server_is_waited_for_until_there_is_room) {
+  const auto& files = Certificates::get();
+  for (bool tls : {false, true}) {
+    BOOST_TEST_CONTEXT((tls ? "with TLS" : "without TLS")) {
+      ServerOptions options;
+      options.max_connections = 1;
+      if (tls) options.tls = {files.server(), files.server_key(), "", true};
+      Cluster cluster(1, options);
+      ClientOptions chosen = cluster.options(Transport::kTcp);
+      if (tls) chosen.tls.authority = files.authority();
+      auto first = value_of(Client::connect(chosen, kTime));
+      Result<std::unique_ptr<Client>> second = Error{};
+      std::thread thread([&] { second = Client::connect(chosen, kTime); });
+      while (statistic(*first, "refused_connections") == 0) std::this_thread::yield();
+      first.reset();
+      thread.join();
+      BOOST_TEST(code_of(second) == kNoError, message_of(second));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_a_connection_makes_room_at_once) {
+  constexpr uint64_t kPassers = 20;
   ServerOptions options;
   options.max_connections = 2;
   Cluster cluster(1, options);
   auto keeper = cluster.client(Transport::kTcp);
-  for (int i = 0; i < 5; ++i) {
+  for (uint64_t i = 0; i < kPassers; ++i) {
     auto passer = cluster.client(Transport::kTcp);
     passer.reset();
     BOOST_TEST(becomes(*keeper, "connections_open", 1));
   }
-  BOOST_TEST(statistic(*keeper, "refused_connections") == 0u);
+  // The number falls a moment before the room is there, so one may come too early, but not every other one.
+  BOOST_TEST(statistic(*keeper, "refused_connections") < kPassers / 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_waits_is_told_when_its_server_stops) {
@@ -44,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_waits_is_told_when_its_server_stops) {
   auto client = cluster.client();
   auto waiting = cluster.client();
   Result<void> status;
-  std::thread thread([&] { status = waiting->barrier("b", 0, 0, 2, milliseconds(1500)); });
+  std::thread thread([&] { status = waiting->barrier("b", 0, 2, milliseconds(1500)); });
   // Until its request is there: it is one more than our own.
   while (statistic(*client, "connections_open") < 2) std::this_thread::yield();
   cluster.servers[0]->stop();
@@ -121,6 +145,7 @@ BOOST_AUTO_TEST_CASE(statistics_count_what_was_done) {
   Cluster cluster(2);
   auto client = cluster.client();
   const auto table = value_of(client->create_sparse(zeros(2), kTime));
+  const uint64_t errors = statistic(*client, "errors");  // whether a table was there is asked, too
   const auto keys = some_keys(100, 13);
   const std::set<Key> distinct(keys.begin(), keys.end());
   static_cast<void>(pulled(*client, table, keys));
@@ -130,7 +155,7 @@ BOOST_AUTO_TEST_CASE(statistics_count_what_was_done) {
   BOOST_TEST(statistic(*client, "rows_pushed", "rows") == distinct.size());
   BOOST_TEST(statistic(*client, "pulls", "rows") == 2u);  // one a server
   BOOST_TEST(statistic(*client, "workers_seen") == 2u);
-  BOOST_TEST(statistic(*client, "errors") == 0u);
+  BOOST_TEST(statistic(*client, "errors") == errors);
   BOOST_TEST(statistic(*client, "bytes", "rows") > 0u);
 }
 

@@ -338,6 +338,15 @@ BOOST_AUTO_TEST_CASE(a_peer_that_leaves_in_the_middle_is_noticed) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_server_without_room_says_so) {
+  auto sockets = unix_ends();
+  value_of(sockets.server->write(busy_hello(), patience()));
+  value_of(sockets.server->flush(patience()));
+  auto identity = client_handshake(*sockets.client, kSecret, {}, false, patience());
+  BOOST_TEST(code_of(identity) == ErrorCode::kBusy);
+  BOOST_TEST(contains(message_of(identity), "no room"));
+}
+
 BOOST_AUTO_TEST_CASE(no_two_hellos_are_alike) {
   std::set<Bytes> hellos;
   for (int i = 0; i < 20; ++i) {

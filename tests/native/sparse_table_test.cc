@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(each_kind_of_push_does_what_it_says) {
     table.push(PushKind::kAssign, {9, 3, 9}, keys, values.data());
     BOOST_TEST((pulled(table, keys) == values));
     auto rows = exported(table);
-    BOOST_TEST(rows.at(10).updates == 2u);  // an assignment is not an update
+    BOOST_TEST(rows.at(10).updates == 1u);  // what a rule counts: gradients
     BOOST_TEST(rows.at(10).last_seen == 9u);
     BOOST_TEST(table.rows() == 2u);
   }
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_makes_the_index_grow_updates_every_row_once) {
   TableSpec spec = sparse_spec(1);
   spec.init = {InitKind::kConstant, 0};
   SparseTable table(spec);
-  for (uint64_t step = 1; step <= 2; ++step) table.push(PushKind::kDelta, {0, 1, step}, keys, ones.data());
+  for (uint64_t step = 1; step <= 2; ++step) table.push(PushKind::kGradient, {1, -1, step}, keys, ones.data());
   const auto rows = exported(table, 7);
   BOOST_TEST(rows.size() == keys.size());
   for (const auto& [key, row] : rows) {
@@ -217,28 +217,24 @@ BOOST_AUTO_TEST_CASE(a_batch_that_makes_the_index_grow_updates_every_row_once) {
   }
 }
 
-// Found by review: an index that grew twice for one key can come to lie where it lay before, and its entries have moved
-// all the same.
+// An index that moves twice for one key can come to lie where it lay before, and its entries have moved all the same.
 BOOST_AUTO_TEST_CASE(counters_stay_with_their_rows_however_the_index_moves) {
   std::mt19937_64 random(11);
   TableSpec spec = sparse_spec(1);
   spec.init = {InitKind::kConstant, 0};
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 60; ++round) {
     SparseTable table(spec);
     std::vector<Key> keys;
-    // Crowds at the end of subtables, of a size that the spare lines just take, make growth fail and be repeated.
     for (uint32_t subtable = 0; subtable < kSubtables; ++subtable) {
-      const uint64_t crowd = 20 + random() % 13;
-      for (uint64_t i = 0; i < crowd; ++i) {
-        keys.push_back(unhash_key(hash_of_position(subtable, ~uint64_t{63} - (i << 6))));
-      }
-      for (uint64_t i = random() % 40; i > 0; --i) {
-        keys.push_back(unhash_key(hash_of_position(subtable, random() & ~uint64_t{63})));
-      }
+      // A crowd at the end needs more room there, with luck just when the others need more everywhere.
+      std::vector<uint64_t> positions;
+      for (uint64_t i = random() % 80; i > 0; --i) positions.push_back(random() & ~uint64_t{63});
+      for (uint64_t i = 20 + random() % 120; i > 0; --i) positions.push_back(~uint64_t{63} - (i << 6));
+      std::shuffle(positions.begin(), positions.end(), random);
+      for (uint64_t position : positions) keys.push_back(unhash_key(hash_of_position(subtable, position)));
     }
-    std::shuffle(keys.begin(), keys.end(), random);
     const std::vector<float> ones(keys.size(), 1);
-    table.push(PushKind::kDelta, {0, 1, 1}, keys, ones.data());
+    table.push(PushKind::kGradient, {1, -1, 1}, keys, ones.data());
     for (const auto& [key, row] : exported(table)) BOOST_TEST_REQUIRE(row.updates == 1u);
   }
 }
