@@ -88,17 +88,7 @@ void SparseTable::prefetch_ahead(const Run& run) const {
     const Subtable& subtable = *subtables_[subtable_of_hash(hash)];
     Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
     uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
-    __builtin_prefetch(Index::home(lines, home_lines, position_of_hash(hash)));
-  }
-}
-
-// Brings all lines of the run's rows into the cache, by real loads as above.
-void SparseTable::touch_rows(const Run& run, size_t touched_bytes) {
-  for (size_t i = 0; i < run.size; ++i) {
-    if (run.row[i] == nullptr) continue;
-    for (size_t at = 0; at < touched_bytes; at += sizeof(Line)) {
-      asm volatile("" ::"r"(*reinterpret_cast<const uint32_t*>(run.row[i] + at)));
-    }
+    prefetch_to_l2(Index::home(lines, home_lines, position_of_hash(hash)), sizeof(Line));
   }
 }
 
@@ -108,14 +98,10 @@ bool SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_b
     std::fill_n(run.row, run.size, nullptr);
     return false;
   }
-  // Real loads: this processor drops prefetches that come faster than memory answers.
   for (size_t i = 0; i < run.size; ++i) {
     run.line[i] = subtable.index.home(run.position[i]);
-    asm volatile("" ::"r"(run.line[i]->entries[0].tag));
+    prefetch_to_l2(run.line[i], sizeof(Line));
   }
-  // One line a row comes slowly enough to be prefetched while the next key is looked up; more are fetched in a pass of
-  // their own.
-  const bool one_line = touched_bytes <= sizeof(Line);
   bool all = true;
   constexpr size_t kWord = 64;
   for (size_t begin = 0; begin < run.size; begin += kWord) {
@@ -129,21 +115,20 @@ bool SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_b
       const uint32_t number = entry->row();
       run.entry[i] = entry;
       run.row[i] = subtable.arena.row(number);
-      if (one_line) __builtin_prefetch(run.row[i]);
+      prefetch_to_l2(run.row[i], touched_bytes);
       late |= static_cast<uint64_t>((place < 0) | (number == 0)) << (i - begin);
     }
     for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
-      __builtin_prefetch(run.line[begin + static_cast<size_t>(std::countr_zero(rest))] + 1);
+      prefetch_to_l2(run.line[begin + static_cast<size_t>(std::countr_zero(rest))] + 1, sizeof(Line));
     }
     for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
       const size_t i = begin + static_cast<size_t>(std::countr_zero(rest));
       run.entry[i] = Index::find_from(run.line[i], run.position[i]);
       run.row[i] = run.entry[i] == nullptr ? nullptr : subtable.arena.row(run.entry[i]->row());
       all &= run.row[i] != nullptr;
-      if (run.row[i] != nullptr) __builtin_prefetch(run.row[i]);
+      if (run.row[i] != nullptr) prefetch_to_l2(run.row[i], touched_bytes);
     }
   }
-  if (!one_line) touch_rows(run, touched_bytes);
   return all;
 }
 

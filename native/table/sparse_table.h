@@ -74,7 +74,6 @@ class SparseTable {
   void copy_out(const Run& run, std::span<const Key> keys, float* out) const;
   void prefetch_ahead(const Run& run) const;
   bool find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
-  static void touch_rows(const Run& run, size_t touched_bytes);
   void create_missing(Subtable& subtable, Run& run);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
   void update(const Step& step, const Run& run, const float* gradients);
