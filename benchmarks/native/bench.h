@@ -41,7 +41,7 @@ class Ranks {
 // portion of each counts. Returns seconds a batch, in the candidates' order.
 template <class Candidates>
 std::vector<double> best_of(int rounds, size_t batches, const Candidates& candidates) {
-  const size_t portion = std::max<size_t>(1, batches / 16);
+  const size_t portion = std::max<size_t>(1, batches / 4);
   std::vector<double> best(candidates.size(), 1e9);
   for (int round = 0; round < rounds; ++round) {
     for (size_t first = 0; first + portion <= batches; first += portion) {

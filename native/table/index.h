@@ -98,8 +98,10 @@ static_assert(sizeof(Line) == 64);
 // wrap at the end: a few spare lines take the overflow of the last ones. Thread safety: the caller's lock.
 class Index {
  public:
-  // Requires: the pool outlives the index.
-  explicit Index(PagePool& pool) : pool_(&pool) {}
+  // Begins with `first_lines` (8 or more) when the first key comes. Indexes that fill at the same pace should not all
+  // begin alike: they would all grow at once, each needing its old and its new lines for a while. Requires: the pool
+  // outlives the index.
+  explicit Index(PagePool& pool, uint64_t first_lines = 8) : pool_(&pool), first_lines_(first_lines) {}
 
   // The entry of `position`, or null.
   Entry* find(uint64_t position) const {
@@ -139,7 +141,6 @@ class Index {
   size_t bytes() const { return all_lines() * sizeof(Line); }
 
  private:
-  static constexpr uint64_t kFirstLines = 4;
   static constexpr uint64_t kFirstSpareLines = 8;
 
   // The first free entry on the way of `position`, or null when even the spare lines are full.
@@ -148,6 +149,7 @@ class Index {
   void move_to(uint64_t home_lines, uint64_t spare_lines);
 
   PagePool* pool_;
+  uint64_t first_lines_;
   Pages pages_;
   uint64_t home_lines_ = 0;
   uint64_t spare_lines_ = kFirstSpareLines;

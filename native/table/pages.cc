@@ -31,6 +31,18 @@ std::byte* map_huge(size_t bytes) {
   return data;
 }
 
+// The huge pages that lie wholly inside [start, stop); when there are none, empty and at `stop`.
+struct HugePages {
+  HugePages() = default;
+  HugePages(std::byte* start, std::byte* stop)
+      : begin(reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(start), kHugePage))),
+        end(reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(stop) / kHugePage * kHugePage)) {
+    if (begin >= end) begin = end = stop;
+  }
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+};
+
 }  // namespace
 
 Pages::Pages(size_t bytes) {
@@ -61,16 +73,20 @@ Pages PagePool::take(size_t bytes) {
   Pages piece;
   piece.bytes_ = bytes;
   piece.pool_ = this;
+  HugePages untouched;
   {
     std::lock_guard lock(mutex_);
-    auto fit = std::find_if(used_.begin(), used_.end(), [&](const auto& free) { return free.second >= bytes; });
-    if (fit == used_.end()) {
+    // The smallest that is large enough, so that large ones stay whole.
+    auto fit = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      if (it->second >= bytes && (fit == free_.end() || it->second < fit->second)) fit = it;
+    }
+    if (fit == free_.end()) {
       if (fresh_bytes_ < bytes) {
         // As large as all before it: few blocks for a large table, little for a small one. The old rest may still
         // serve.
-        size_t size = round_up(std::max(bytes, std::clamp(block_bytes_, kHugePage, kMaxBlock)), kHugePage);
-        Pages block(size);
-        if (fresh_bytes_ > 0) used_.emplace(fresh_, fresh_bytes_);
+        Pages block(std::max(bytes, std::clamp(block_bytes_, kHugePage, kMaxBlock)));
+        if (fresh_bytes_ > 0) free_.emplace(fresh_, fresh_bytes_);
         fresh_ = block.data();
         fresh_bytes_ = block.bytes();
         block_bytes_ += block.bytes();
@@ -80,30 +96,41 @@ Pages PagePool::take(size_t bytes) {
       fresh_bytes_ -= bytes;
       return piece;  // untouched, hence zero
     }
-    piece.data_ = fit->first;
-    size_t rest = fit->second - bytes;
-    used_.erase(fit);
-    if (rest > 0) used_.emplace(piece.data_ + bytes, rest);
+    const auto [start, all] = *fit;
+    untouched = HugePages(start, start + all);
+    free_.erase(fit);
+    if (all > bytes) free_.emplace(start + bytes, all - bytes);
+    piece.data_ = start;
   }
-  std::memset(piece.data_, 0, bytes);
+  std::byte* end = piece.data_ + bytes;
+  std::byte* zeros = std::min(untouched.begin, end);
+  std::byte* zeros_end = std::min(untouched.end, end);
+  std::memset(piece.data_, 0, static_cast<size_t>(zeros - piece.data_));
+  std::memset(zeros_end, 0, static_cast<size_t>(end - zeros_end));
   return piece;
 }
 
 void PagePool::give_back(std::byte* data, size_t bytes) {
   std::lock_guard lock(mutex_);
-  auto next = used_.lower_bound(data);
-  if (next != used_.end() && next->first == data + bytes) {
-    bytes += next->second;
-    next = used_.erase(next);
+  std::byte* start = data;
+  std::byte* end = data + bytes;
+  auto next = free_.lower_bound(data);
+  if (next != free_.end() && next->first == end) {
+    end += next->second;
+    next = free_.erase(next);
   }
-  if (next != used_.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second == data) {
-      before->second += bytes;
-      return;
-    }
+  if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second == data) {
+    start = std::prev(next)->first;
+    free_.erase(std::prev(next));
   }
-  used_.emplace(data, bytes);
+  free_.emplace(start, static_cast<size_t>(end - start));
+  // Of the joined piece's huge pages, those that hold something of this one are not with the kernel yet.
+  const HugePages whole(start, end);
+  std::byte* from = std::max(whole.begin, data - kHugePage);
+  std::byte* to = std::min(whole.end, data + bytes + kHugePage);
+  from = HugePages(from, to).begin;
+  to = HugePages(from, to).end;
+  if (from < to) madvise(from, static_cast<size_t>(to - from), MADV_DONTNEED);
 }
 
 }  // namespace flota

@@ -52,9 +52,11 @@ class PagePool {
 
   std::mutex mutex_;
   std::vector<Pages> blocks_;
-  size_t block_bytes_ = 0;             // of all blocks
-  std::map<std::byte*, size_t> used_;  // pieces given back, by address; neighbours are joined
-  std::byte* fresh_ = nullptr;         // the newest block's untouched rest
+  size_t block_bytes_ = 0;  // of all blocks
+  // Pieces given back, by address; neighbours are joined. The huge pages that lie wholly inside one have been returned
+  // to the kernel, which gives them again, zeroed, when they are touched: free pieces take hardly any real memory.
+  std::map<std::byte*, size_t> free_;
+  std::byte* fresh_ = nullptr;  // the newest block's untouched rest
   size_t fresh_bytes_ = 0;
 };
 

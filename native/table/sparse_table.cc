@@ -13,32 +13,37 @@
 namespace flota {
 namespace {
 
-constexpr size_t kMaxRun = 128;
-// Index lines of the next keys that are asked for while a run's rows are being used: as many as one core can wait for.
-constexpr size_t kAhead = 24;
+// Keys of one run, and how many runs are on their way between the stages of for_each_run. Longer runs and more of them
+// keep more rows in the cache than it holds, fewer let memory idle.
+constexpr size_t kMaxRun = 32;
+constexpr size_t kLinesAhead = 3;
+constexpr size_t kRowsAhead = 3;
+constexpr size_t kLateAhead = 2;
+constexpr size_t kRing = 8;
+static_assert(kLinesAhead + kRowsAhead <= kRing && kLateAhead <= kRowsAhead);
 
 size_t weight_bytes(const TableSpec& spec) {
   size_t bytes = spec.dim * (spec.storage == Storage::kFloat32 ? sizeof(float) : sizeof(uint16_t));
   return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 }
 
-// How many rows to have on their way from memory at once: as many as the first-level cache keeps.
-size_t run_limit(size_t touched_bytes) { return std::clamp<size_t>(24576 / touched_bytes, 16, kMaxRun); }
+// Keys of one run: as many rows as a share of the second-level cache keeps.
+size_t run_limit(size_t touched_bytes) { return std::clamp<size_t>(131072 / touched_bytes, 4, kMaxRun); }
 
 }  // namespace
 
-// Consecutive keys of one subtable, on their way through three passes under its lock: fetch index lines; find rows and
-// ask for them; use them. Memory serves the many requests of a pass side by side.
+// Consecutive keys of one subtable, on their way through the stages of for_each_run.
 struct SparseTable::Run {
   size_t first;  // place of the first key in the batch
   size_t size;
   uint32_t subtable;
-  std::span<const Key> ahead;  // the keys after it
+  uint32_t late;  // a bit for each key that is not in its home line and has not been looked for further on
+  bool whole;     // all rows were found, as far as was looked
   uint64_t position[kMaxRun];
-  Line* line[kMaxRun];  // the keys' homes
   Entry* entry[kMaxRun];
-  std::byte* row[kMaxRun];  // null: missing, and not to be made
+  std::byte* row[kMaxRun];  // null: missing
 };
+static_assert(kMaxRun <= 32);
 
 SparseTable::SparseTable(const TableSpec& spec)
     : spec_(spec),
@@ -51,7 +56,8 @@ SparseTable::SparseTable(const TableSpec& spec)
   FLOTA_CHECK(spec.kind == TableKind::kSparse, "a sparse table needs a sparse spec");
   state_floats_ = rule_->state_slots() * dim_;
   row_bytes_ = weight_bytes_ + state_floats_ * sizeof(float);
-  for (auto& subtable : subtables_) subtable = std::make_unique<Subtable>(pool_, row_bytes_);
+  for (uint32_t i = 0; i < kSubtables; ++i)
+    subtables_[i] = std::make_unique<Subtable>(index_pool_, row_pool_, i, row_bytes_);
 }
 
 void SparseTable::read_weights(const std::byte* row, float* out) const {
@@ -82,54 +88,65 @@ void SparseTable::write_weights(std::byte* row, const float* values) const {
   }
 }
 
-void SparseTable::prefetch_ahead(const Run& run) const {
-  for (Key key : run.ahead) {
-    const uint64_t hash = hash_key(key);
-    const Subtable& subtable = *subtables_[subtable_of_hash(hash)];
-    Line* lines = subtable.lines_hint.load(std::memory_order_relaxed);
-    uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
-    prefetch_to_l2(Index::home(lines, home_lines, position_of_hash(hash)), sizeof(Line));
+// The run of at most `limit` keys that begins at `first`, its index lines asked for. Without the lock: where the lines
+// are may change meanwhile, which costs time only.
+void SparseTable::begin_run(std::span<const Key> keys, size_t first, size_t limit, Run& run) const {
+  run.first = first;
+  run.subtable = subtable_of_hash(hash_key(keys[first]));
+  const Subtable& subtable = *subtables_[run.subtable];
+  Line* const lines = subtable.lines_hint.load(std::memory_order_relaxed);
+  const uint64_t home_lines = subtable.home_lines_hint.load(std::memory_order_relaxed);
+  const size_t most = std::min(limit, keys.size() - first);
+  for (run.size = 0; run.size < most; ++run.size) {
+    const uint64_t hash = hash_key(keys[first + run.size]);
+    if (subtable_of_hash(hash) != run.subtable) break;
+    run.position[run.size] = position_of_hash(hash);
+    prefetch_to_l2(Index::home(lines, home_lines, run.position[run.size]), sizeof(Line));
   }
 }
 
-// Finds the run's rows and fetches them; says whether all are there. Requires: the subtable's lock.
-bool SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
+// Finds the rows of the keys that are in their home lines, and asks for them; for the others, asks for the next line.
+// Requires: the subtable's lock.
+void SparseTable::find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
   if (subtable.index.entries() == 0) {
     std::fill_n(run.row, run.size, nullptr);
-    return false;
+    run.late = 0;
+    run.whole = false;
+    return;
   }
+  // Bits in a register: a list in memory would be written at places that depend on data still under way, and later
+  // loads would wait for it.
+  uint32_t late = 0;
   for (size_t i = 0; i < run.size; ++i) {
-    run.line[i] = subtable.index.home(run.position[i]);
-    prefetch_to_l2(run.line[i], sizeof(Line));
+    Line* line = subtable.index.home(run.position[i]);
+    const int place = line->find(run.position[i]);
+    Entry* entry = &line->entries[place & (Line::kEntries - 1)];
+    const uint32_t number = entry->row();
+    run.entry[i] = entry;
+    run.row[i] = subtable.arena.row(number);
+    prefetch_to_l2(run.row[i], touched_bytes);
+    late |= static_cast<uint32_t>((place < 0) | (number == 0)) << i;
   }
-  bool all = true;
-  constexpr size_t kWord = 64;
-  for (size_t begin = 0; begin < run.size; begin += kWord) {
-    const size_t end = std::min(run.size, begin + kWord);
-    // Which keys were not in their home lines, as bits in a register: a list in memory would be written at places that
-    // depend on data still under way, and later loads would wait for it.
-    uint64_t late = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const int place = run.line[i]->find(run.position[i]);
-      Entry* entry = &run.line[i]->entries[place & (Line::kEntries - 1)];
-      const uint32_t number = entry->row();
-      run.entry[i] = entry;
-      run.row[i] = subtable.arena.row(number);
+  run.late = late;
+  run.whole = true;
+  for (; late != 0; late &= late - 1) {
+    prefetch_to_l2(subtable.index.home(run.position[std::countr_zero(late)]) + 1, sizeof(Line));
+  }
+}
+
+// Finds the rows that find_rows did not, and asks for them. Requires: the lock held since find_rows.
+void SparseTable::find_late_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const {
+  for (; run.late != 0; run.late &= run.late - 1) {
+    const int i = std::countr_zero(run.late);
+    run.entry[i] = subtable.index.find(run.position[i]);
+    if (run.entry[i] == nullptr) {
+      run.row[i] = nullptr;
+      run.whole = false;
+    } else {
+      run.row[i] = subtable.arena.row(run.entry[i]->row());
       prefetch_to_l2(run.row[i], touched_bytes);
-      late |= static_cast<uint64_t>((place < 0) | (number == 0)) << (i - begin);
-    }
-    for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
-      prefetch_to_l2(run.line[begin + static_cast<size_t>(std::countr_zero(rest))] + 1, sizeof(Line));
-    }
-    for (uint64_t rest = late; rest != 0; rest &= rest - 1) {
-      const size_t i = begin + static_cast<size_t>(std::countr_zero(rest));
-      run.entry[i] = Index::find_from(run.line[i], run.position[i]);
-      run.row[i] = run.entry[i] == nullptr ? nullptr : subtable.arena.row(run.entry[i]->row());
-      all &= run.row[i] != nullptr;
-      if (run.row[i] != nullptr) prefetch_to_l2(run.row[i], touched_bytes);
     }
   }
-  return all;
 }
 
 void SparseTable::create_missing(Subtable& subtable, Run& run) {
@@ -165,23 +182,44 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
   return entry;
 }
 
-// Cuts the batch into runs and calls visit(subtable, run) for each; the visitor locks.
-template <class Visit>
-void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Visit visit) {
+// Cuts the batch into runs and brings each through four stages: its index lines are asked for; its rows are found and
+// asked for; those that were not in their home lines likewise; use(run), in the order of the keys. Between two stages
+// of one run come other stages of other runs, so that what was asked for arrives meanwhile. All but the first stage
+// happen under the subtable's lock. Before the use of a run whose rows are not all there, make(subtable, run, lock) is
+// called and says whether the index may have changed.
+template <class Lock, class Make, class Use>
+void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Make make, Use use) {
   const size_t limit = run_limit(touched_bytes);
-  Run run;
-  run.size = 0;
-  for (run.first = 0; run.first < keys.size(); run.first += run.size) {
-    run.subtable = subtable_of_hash(hash_key(keys[run.first]));
-    const size_t most = std::min(limit, keys.size() - run.first);
-    for (run.size = 0; run.size < most; ++run.size) {
-      const uint64_t hash = hash_key(keys[run.first + run.size]);
-      if (subtable_of_hash(hash) != run.subtable) break;
-      run.position[run.size] = position_of_hash(hash);
+  Run ring[kRing];
+  auto run = [&](size_t number) -> Run& { return ring[number % kRing]; };
+  size_t next_key = 0;
+  size_t asked = 0;  // runs that are through a stage
+  size_t found = 0;
+  size_t late = 0;
+  size_t used = 0;
+  auto ask = [&] {
+    while (asked < found + kLinesAhead && next_key < keys.size()) {
+      begin_run(keys, next_key, limit, run(asked));
+      next_key += run(asked++).size;
     }
-    const size_t next = run.first + run.size;
-    run.ahead = keys.subspan(next, std::min(kAhead, keys.size() - next));
-    visit(*subtables_[run.subtable], run);
+  };
+  for (ask(); used < asked;) {
+    const uint32_t number = run(used).subtable;
+    Subtable& subtable = *subtables_[number];
+    size_t rows_ahead = kRowsAhead;
+    for (Lock lock(subtable.lock); used < asked && run(used).subtable == number;) {
+      while (found < asked && found < used + rows_ahead && run(found).subtable == number) {
+        find_rows(subtable, run(found++), touched_bytes);
+        ask();
+      }
+      while (late < found && late < used + kLateAhead) find_late_rows(subtable, run(late++), touched_bytes);
+      if (!run(used).whole && make(subtable, run(used), lock)) [[unlikely]] {
+        // What was found ahead must be found again. More is likely to be missing: look no further ahead than needed.
+        found = late = used + 1;
+        rows_ahead = 1;
+      }
+      use(run(used++));
+    }
   }
 }
 
@@ -215,20 +253,18 @@ void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out
 
 void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing) {
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
-  for_each_run(keys, weight_bytes_, [&](Subtable& subtable, Run& run) {
+  using Lock = std::shared_lock<ReadWriteLock>;
+  auto make = [&](Subtable& subtable, Run& run, Lock& lock) {
+    if (missing == Missing::kInitial) return false;
+    lock.unlock();
     {
-      std::shared_lock lock(subtable.lock);
-      if (find_rows(subtable, run, weight_bytes_) || missing == Missing::kInitial) {
-        prefetch_ahead(run);
-        copy_out(run, keys, out.data());
-        return;
-      }
+      std::lock_guard writing(subtable.lock);
+      create_missing(subtable, run);
     }
-    // Some rows must be made; others may have been, meanwhile.
-    std::unique_lock lock(subtable.lock);
-    if (!find_rows(subtable, run, weight_bytes_)) create_missing(subtable, run);
-    copy_out(run, keys, out.data());
-  });
+    lock.lock();
+    return true;
+  };
+  for_each_run<Lock>(keys, weight_bytes_, make, [&](const Run& run) { copy_out(run, keys, out.data()); });
 }
 
 void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
@@ -272,10 +308,11 @@ void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run,
 void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values) {
   const bool gradient = kind == PushKind::kGradient;
   const size_t touched_bytes = gradient ? row_bytes_ : weight_bytes_;
-  for_each_run(keys, touched_bytes, [&](Subtable& subtable, Run& run) {
-    std::unique_lock lock(subtable.lock);
-    if (!find_rows(subtable, run, touched_bytes)) create_missing(subtable, run);
-    prefetch_ahead(run);
+  auto make = [&](Subtable& subtable, Run& run, const auto& /*lock*/) {
+    create_missing(subtable, run);
+    return true;
+  };
+  for_each_run<std::unique_lock<ReadWriteLock>>(keys, touched_bytes, make, [&](const Run& run) {
     const float* run_values = values + run.first * dim_;
     if (gradient) {
       update(step, run, run_values);

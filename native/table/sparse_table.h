@@ -60,7 +60,8 @@ class SparseTable {
   struct Run;
 
   struct alignas(64) Subtable {
-    Subtable(PagePool& pool, size_t row_bytes) : index(pool), arena(pool, row_bytes) {}
+    Subtable(PagePool& index_pool, PagePool& row_pool, uint32_t number, size_t row_bytes)
+        : index(index_pool, 32 + number % 4), arena(row_pool, row_bytes) {}
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
@@ -69,11 +70,12 @@ class SparseTable {
     Arena arena;
   };
 
-  template <class Visit>
-  void for_each_run(std::span<const Key> keys, size_t touched_bytes, Visit visit);
+  template <class Lock, class Make, class Use>
+  void for_each_run(std::span<const Key> keys, size_t touched_bytes, Make make, Use use);
   void copy_out(const Run& run, std::span<const Key> keys, float* out) const;
-  void prefetch_ahead(const Run& run) const;
-  bool find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
+  void begin_run(std::span<const Key> keys, size_t first, size_t limit, Run& run) const;
+  void find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
+  void find_late_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
   void create_missing(Subtable& subtable, Run& run);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
   void update(const Step& step, const Run& run, const float* gradients);
@@ -91,7 +93,8 @@ class SparseTable {
   size_t row_bytes_;
   std::unique_ptr<const Rule> rule_;
   Initializer initializer_;
-  PagePool pool_;
+  PagePool index_pool_;  // apart from the rows: what an index gives back lies side by side and can be given on whole
+  PagePool row_pool_;
   std::array<std::unique_ptr<Subtable>, kSubtables> subtables_;
 };
 
