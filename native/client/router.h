@@ -31,21 +31,24 @@ class Router {
  private:
   struct Slot {
     Key key;
-    uint32_t stamp;  // the batch that wrote the slot; an older one means empty, so that nothing needs clearing
-    uint32_t id;
+    uint32_t stamp;  // the group that wrote the slot; an older one means empty, so that nothing needs clearing
+    uint32_t place;
   };
 
-  void find_distinct(std::span<const Key> keys);
-  void order(std::span<const Key> keys);
+  void sort_by_rank(std::span<const Key> keys);
+  void remove_duplicates();
+  size_t remove_duplicates_of_few(size_t begin, size_t end, size_t to);
+  size_t remove_duplicates_of_many(size_t begin, size_t end, size_t to);
 
   std::vector<uint16_t> rank_of_shard_;         // the shard's place in the order of sending
   std::vector<uint32_t> first_rank_of_server_;  // and where each server begins in it
+  std::vector<uint16_t> rank_;                  // of the caller's keys
+  std::vector<Key> sorted_;                     // the caller's keys by rank,
+  std::vector<uint32_t> sorted_from_;           // where the caller has them,
+  std::vector<uint32_t> group_end_;             // and where each rank ends
   std::vector<Slot> slots_;
   uint32_t stamp_ = 0;
   std::vector<uint32_t> place_;
-  std::vector<uint32_t> found_at_;  // by order of appearance: where a distinct key is first
-  std::vector<uint16_t> rank_;      // by order of appearance
-  std::vector<uint32_t> moved_to_;  // by order of appearance: its place in distinct_
   std::vector<Key> distinct_;
   std::vector<uint32_t> first_;
   std::vector<size_t> server_begin_;

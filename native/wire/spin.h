@@ -35,7 +35,7 @@ class Spin {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr auto kTime = std::chrono::microseconds(20);
+  static constexpr auto kTime = std::chrono::microseconds(50);
   static constexpr uint32_t kPatience = 4;
   static constexpr uint32_t kSkips = 16;
 

@@ -56,6 +56,12 @@ void check(const Router& router, const ShardMap& map, const std::vector<Key>& ke
   BOOST_TEST(wrong == 0u);
 }
 
+std::vector<Key> keys_of_shard(std::mt19937_64& random, uint32_t shard, size_t count) {
+  std::vector<Key> keys(count);
+  for (Key& key : keys) key = unhash_key(uint64_t{shard} << (64 - kShardBits) | random() >> kShardBits);
+  return keys;
+}
+
 std::vector<Key> random_keys(std::mt19937_64& random, size_t count, uint64_t range) {
   std::vector<Key> keys(count);
   for (Key& key : keys) key = range == 0 ? random() : random() % range;
@@ -126,20 +132,40 @@ BOOST_AUTO_TEST_CASE(a_batch_does_not_remember_the_one_before) {
   }
 }
 
+// However few or many keys share a shard, and however often each comes.
+BOOST_AUTO_TEST_CASE(shards_of_every_size) {
+  std::mt19937_64 random(9);
+  const ShardMap map = random_map(3, 4);
+  Router router(map);
+  for (size_t count : {1, 2, 3, 4, 5, 63, 64, 65, 66, 129, 1000}) {
+    for (size_t repeats : {1, 2, 7}) {
+      std::vector<Key> keys;
+      for (uint32_t shard : {0u, 1u, 512u, kShards - 1}) {
+        auto some = keys_of_shard(random, shard, count);
+        for (size_t i = 0; i < count * repeats; ++i) keys.push_back(some[random() % count]);
+      }
+      std::shuffle(keys.begin(), keys.end(), random);
+      router.route(keys);
+      check(router, map, keys);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_stamp_may_wrap_around) {
+  // Stamps are used where many keys are of one shard.
   std::mt19937_64 random(3);
   const ShardMap map = ShardMap::even(2);
   Router router(map);
   // Leaves slots with the stamps 1, 2, 3, which will come again.
   std::vector<std::vector<Key>> batches;
   for (int i = 0; i < 3; ++i) {
-    batches.push_back(random_keys(random, 300, 0));
+    batches.push_back(keys_of_shard(random, 5, 300));
     router.route(batches.back());
   }
   private_stamp_(router) = UINT32_MAX - 1;
   for (int i = 0; i < 6; ++i) {
     // Keys of old batches among them: a slot of theirs that looked filled would give a wrong place.
-    auto keys = random_keys(random, 200, 0);
+    auto keys = keys_of_shard(random, 5, 200);
     keys.insert(keys.end(), batches[static_cast<size_t>(i) % 3].begin(),
                 batches[static_cast<size_t>(i) % 3].begin() + 100);
     router.route(keys);
