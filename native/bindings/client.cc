@@ -7,9 +7,10 @@
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
+#include "bindings/waiting.h"
 
 namespace nb = nanobind;
-using Release = nb::call_guard<nb::gil_scoped_release>;
+using Waits = nb::call_guard<flota::Waiting>;
 
 namespace flota {
 namespace {
@@ -59,7 +60,7 @@ void bind_options(nb::module_& module) {
       .def_ro("block_server", &RemoteTable::block_server);
   nb::class_<Pending>(module, "Pending")
       .def(
-          "wait", [](Pending& self, int64_t time) { check(self.wait(Deadline::after(ms(time)))); }, Release(),
+          "wait", [](Pending& self, int64_t time) { check(self.wait(Deadline::after(ms(time)))); }, Waits(),
           nb::arg("time_ms"))
       .def("done", &Pending::done);
 }
@@ -73,7 +74,7 @@ void bind_rows(nb::class_<Client>& client) {
             check(self.pull(table, array_at<const Key>(keys, count), array_at<float>(out, count * table.spec.dim),
                             create, ms(time)));
           },
-          Release())
+          Waits())
       .def(
           "push",
           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
@@ -82,7 +83,7 @@ void bind_rows(nb::class_<Client>& client) {
                             array_at<const float>(values, count * table.spec.dim), push_options(kind, lr, scale, step),
                             ms(time)));
           },
-          Release())
+          Waits())
       .def("pull_async",
            [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t out, bool create,
               int64_t time, nb::object keep) {
@@ -105,7 +106,7 @@ void bind_dense(nb::class_<Client>& client) {
           [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time) {
             check(self.pull_dense(table, array_at<float>(out, count), ms(time)));
           },
-          Release())
+          Waits())
       .def(
           "push_dense",
           [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind, float lr,
@@ -113,7 +114,7 @@ void bind_dense(nb::class_<Client>& client) {
             check(self.push_dense(table, array_at<const float>(values, count), push_options(kind, lr, scale, step),
                                   ms(time)));
           },
-          Release())
+          Waits())
       .def("pull_dense_async",
            [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time, nb::object keep) {
              return self.pull_dense_async(table, array_at<float>(out, count), ms(time), keep_alive(std::move(keep)));
@@ -132,7 +133,7 @@ void bind_pages(nb::class_<Client>& client) {
           [](Client& self, const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows, int64_t time) {
             std::vector<std::byte> buffer;
             Result<Rows> rows = [&] {
-              nb::gil_scoped_release release;
+              Waiting waiting;
               return self.export_rows(table, shard, cursor, max_rows, buffer, ms(time));
             }();
             return to_tuple(take(std::move(rows)));
@@ -153,7 +154,7 @@ void bind_pages(nb::class_<Client>& client) {
             rows.state = array_at<const float>(state, count * state_floats);
             check(self.import_rows(table, rows, ms(time)));
           },
-          Release());
+          Waits());
 }
 
 }  // namespace
@@ -165,22 +166,22 @@ void bind_client(nb::module_& module) {
       .def_static(
           "connect",
           [](ClientOptions options, int64_t time) { return take(Client::connect(std::move(options), ms(time))); },
-          Release(), nb::arg("options"), nb::arg("time_ms"))
+          Waits(), nb::arg("options"), nb::arg("time_ms"))
       .def(
           "create_sparse",
           [](Client& self, const TableSpec& spec, int64_t time) { return take(self.create_sparse(spec, ms(time))); },
-          Release())
+          Waits())
       .def(
           "create_dense",
           [](Client& self, const TableSpec& spec, bool slice, uint64_t min_block, SplitMethod method, int64_t time) {
             return take(self.create_dense(spec, Slicing{slice, min_block, method}, ms(time)));
           },
-          Release())
+          Waits())
       .def(
           "describe",
           [](Client& self, const std::string& name, int64_t time) {
             TableSummary summary = [&] {
-              nb::gil_scoped_release release;
+              Waiting waiting;
               return take(self.describe(name, ms(time)));
             }();
             return nb::make_tuple(summary.table, summary.rows, summary.bytes);
@@ -191,12 +192,12 @@ void bind_client(nb::module_& module) {
           [](Client& self, const std::string& name, uint32_t rank, uint32_t world, int64_t time) {
             check(self.barrier(name, rank, world, ms(time)));
           },
-          Release())
+          Waits())
       .def(
           "statistics",
           [](Client& self, int64_t time) {
             auto all = [&] {
-              nb::gil_scoped_release release;
+              Waiting waiting;
               return take(self.statistics(ms(time)));
             }();
             nb::list servers;
@@ -211,8 +212,8 @@ void bind_client(nb::module_& module) {
           },
           nb::sig("def statistics(self, time_ms: int) -> list[tuple[str, list[tuple[str, str, int]]]]"))
       .def(
-          "shutdown", [](Client& self, int server, int64_t time) { check(self.shutdown(server, ms(time))); }, Release())
-      .def("close", &Client::close, Release())
+          "shutdown", [](Client& self, int server, int64_t time) { check(self.shutdown(server, ms(time))); }, Waits())
+      .def("close", &Client::close, Waits())
       .def_prop_ro("worker", &Client::worker)
       .def_prop_ro("epoch", &Client::epoch)
       .def_prop_ro("servers", &Client::servers);

@@ -2,11 +2,22 @@
 
 #include <array>
 #include <exception>
+#include <memory>
+
+#include "bindings/waiting.h"
 
 namespace nb = nanobind;
 
 namespace flota {
 namespace {
+
+// A failed Result on its way to Python.
+struct Failure {
+  Error error;
+};
+
+// What a signal handler raised, on its way from the wait it ended to the call's end.
+thread_local std::unique_ptr<nb::python_error> raised;
 
 struct Name {
   ErrorCode code;
@@ -42,6 +53,22 @@ void raise_failure(const Error& error) {
 }
 
 }  // namespace
+
+bool Waiting::interrupted() {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0) return false;
+  raised = std::make_unique<nb::python_error>();
+  return true;
+}
+
+void raise_error(const Error& error) {
+  if (raised) {
+    nb::python_error signal = std::move(*raised);
+    raised.reset();
+    throw signal;
+  }
+  throw Failure{error};
+}
 
 void bind_errors(nb::module_&) {
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {

@@ -6,22 +6,20 @@
 
 namespace flota {
 
-// A failed Result on its way to Python.
-struct Failure {
-  Error error;
-};
+// Throws what becomes the error's exception of flota.errors, or what a signal handler raised while the call waited.
+[[noreturn]] void raise_error(const Error& error);
 
 inline void check(const Result<void>& result) {
-  if (!result) throw Failure{result.error()};
+  if (!result) raise_error(result.error());
 }
 
 template <class T>
 T take(Result<T>&& result) {
-  if (!result) throw Failure{result.error()};
+  if (!result) raise_error(result.error());
   return std::move(*result);
 }
 
-// Turns Failure into the exceptions of flota.errors.
+// Makes raise_error() understood.
 void bind_errors(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_tables(nanobind::module_& module);

@@ -77,7 +77,7 @@ void bind_specs(nb::module_& module) {
       .def_rw("storage", &TableSpec::storage)
       .def_rw("allow_nonfinite", &TableSpec::allow_nonfinite)
       .def_rw("dim", &TableSpec::dim)
-      .def_rw("size", &TableSpec::size)
+      .def_rw("shape", &TableSpec::shape)
       .def_rw("seed", &TableSpec::seed)
       .def_rw("rule", &TableSpec::rule)
       .def_rw("init", &TableSpec::init)

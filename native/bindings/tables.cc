@@ -16,7 +16,7 @@ void bind_tables(nb::module_& module) {
       .def("__init__",
            [](SparseTable* self, const TableSpec& spec) {
              check(validate(spec));
-             if (spec.kind != TableKind::kSparse) throw Failure{invalid("a sparse table needs a sparse spec")};
+             if (spec.kind != TableKind::kSparse) raise_error(invalid("a sparse table needs a sparse spec"));
              new (self) SparseTable(spec);
            })
       .def(
@@ -43,20 +43,20 @@ void bind_tables(nb::module_& module) {
       .def("__init__",
            [](DenseTable* self, const TableSpec& spec) {
              check(validate(spec));
-             if (spec.kind != TableKind::kDense) throw Failure{invalid("a dense table needs a dense spec")};
+             if (spec.kind != TableKind::kDense) raise_error(invalid("a dense table needs a dense spec"));
              new (self) DenseTable(spec);
            })
       .def(
           "pull",
           [](const DenseTable& self, size_t block, uintptr_t out) {
-            if (block >= self.block_count()) throw Failure{invalid("there is no such block")};
+            if (block >= self.block_count()) raise_error(invalid("there is no such block"));
             self.pull(block, array_at<float>(out, self.block(block).length));
           },
           Release(), nb::arg("block"), nb::arg("out"))
       .def(
           "push",
           [](DenseTable& self, size_t block, uintptr_t values, PushKind kind, float lr, float scale, uint64_t step) {
-            if (block >= self.block_count()) throw Failure{invalid("there is no such block")};
+            if (block >= self.block_count()) raise_error(invalid("there is no such block"));
             self.push(kind, Step{lr, scale, step}, block, array_at<const float>(values, self.block(block).length));
           },
           Release(), nb::arg("block"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"), nb::arg("scale"),

@@ -1,10 +1,15 @@
 #include "client/background.h"
 
+#include "common/interrupt.h"
+
 namespace flota {
 
 Result<void> Pending::wait(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  while (!done_ && !deadline.passed()) changed_.wait_until(lock, deadline.when());
+  while (!done_ && !deadline.passed()) {
+    changed_.wait_for(lock, Interrupt::slice(deadline.left()));
+    if (!done_) FLOTA_TRY(Interrupt::check());
+  }
   if (!done_) return Error{ErrorCode::kDeadline, "the call is still going on"};
   return outcome_;
 }

@@ -15,7 +15,8 @@ namespace flota {
 // The outcome of a call that goes on in the background. Thread safety: any thread.
 class Pending {
  public:
-  // Waits for the outcome; kDeadline when it takes longer, and then it goes on all the same.
+  // Waits for the outcome; kDeadline or kCancelled when it takes longer or is interrupted, and then the call goes on
+  // all the same.
   Result<void> wait(Deadline deadline);
   bool done() const;
 

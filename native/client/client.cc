@@ -55,7 +55,7 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time
     client->links_.push_back({endpoint, static_cast<uint32_t>(i), static_cast<uint32_t>(chosen.endpoints.size()),
                               chosen.secret, chosen.transport, tls, chosen.max_payload});
   }
-  FLOTA_ASSIGN(auto servers, client->statistics(time));
+  FLOTA_ASSIGN(auto servers, client->statistics_for("connect", time));
   // Requests are cut to what the strictest server takes.
   for (const ServerStatistics& server : servers) {
     for (const Statistic& value : server.values) {
@@ -166,10 +166,8 @@ Result<RemoteTable> Client::create_dense(TableSpec spec, const Slicing& slicing,
   Slicing chosen = slicing;
   // Lamb compares a parameter's norm with its update's: it must see the parameter whole.
   if (spec.rule.kind == RuleKind::kLamb) chosen.slice = false;
-  if (spec.size == 0 || spec.size > kMaxDenseElements) {
-    return invalid("table '" + spec.name + "': a dense parameter has between 1 and 2^40 elements");
-  }
-  auto placed = place_blocks(spec.name, spec.size, chosen, servers());
+  FLOTA_TRY(validate(spec));
+  auto placed = place_blocks(spec.name, spec.size(), chosen, servers());
   std::vector<TableSpec> specs(servers(), spec);
   RemoteTable table{hash_name(spec.name), spec, {}};
   for (const PlacedBlock& block : placed) {
@@ -225,8 +223,12 @@ Result<void> Client::barrier(const std::string& name, uint32_t rank, uint32_t wo
 }
 
 Result<std::vector<ServerStatistics>> Client::statistics(Time time) {
+  return statistics_for("ask for statistics", time);
+}
+
+Result<std::vector<ServerStatistics>> Client::statistics_for(const std::string& what, Time time) {
   std::vector<ServerStatistics> all(servers());
-  FLOTA_TRY(with_lane("ask for statistics", time, [&](Lane& lane, Deadline deadline) {
+  FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
     std::vector<Lane::Request> requests;
     for (uint32_t server = 0; server < servers(); ++server) {
       requests.push_back(

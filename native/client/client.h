@@ -110,6 +110,8 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  // The same for another purpose, which errors then name.
+  Result<std::vector<ServerStatistics>> statistics_for(const std::string& what, Time time);
 
   Result<std::unique_ptr<Lane>> borrow();
   void give_back(std::unique_ptr<Lane> lane);

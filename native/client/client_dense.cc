@@ -9,8 +9,8 @@ namespace {
 
 Result<void> check_shape(const RemoteTable& table, size_t values) {
   if (table.spec.kind != TableKind::kDense) return invalid("table '" + table.spec.name + "' is sparse: it needs keys");
-  if (values == table.spec.size) return {};
-  return invalid("table '" + table.spec.name + "' has " + std::to_string(table.spec.size) + " elements, not " +
+  if (values == table.spec.size()) return {};
+  return invalid("table '" + table.spec.name + "' has " + std::to_string(table.spec.size()) + " elements, not " +
                  std::to_string(values));
 }
 

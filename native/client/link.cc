@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/interrupt.h"
 #include "wire/messages.h"
 #include "wire/shared_memory.h"
 
@@ -131,7 +132,8 @@ Result<void> Link::receive(const Call& call, Deadline deadline) {
                                    (tries == 1 ? " try" : " tries") +
                                    (error.code == ErrorCode::kUnavailable ? "; is it running?" : "")};
     }
-    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    std::this_thread::sleep_for(Interrupt::slice(std::min(pause, deadline.left())));
+    FLOTA_TRY(Interrupt::check());
     pause = std::min(pause * 2, milliseconds(500));
     *call.repeated = true;
     send(call, deadline);

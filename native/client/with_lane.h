@@ -3,6 +3,7 @@
 #include <string>
 
 #include "client/client.h"
+#include "common/interrupt.h"
 
 // What the parts of a client share: the way from a call to the wire.
 namespace flota {
@@ -25,6 +26,8 @@ Result<void> Client::with_lane(const std::string& what, Time time, Body body) {
 template <class Body>
 Result<void> Client::ordered_push(Body body) {
   if (pushes_.idle()) return body();
+  // The body uses the caller's arrays, so there is no going away from it; it has a deadline of its own.
+  const Interrupt none(nullptr);
   return pushes_.run(body)->wait(Deadline::none());
 }
 

@@ -1,6 +1,8 @@
 #include "common/spec.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string_view>
 
 #include "common/spec_check.h"
@@ -135,32 +137,55 @@ Result<void> check_sparse(const TableSpec& spec) {
   if (spec.dim < 1 || spec.dim > kMaxDim) {
     return invalid("dim is " + std::to_string(spec.dim) + ": it must be from 1 to " + std::to_string(kMaxDim));
   }
-  if (spec.size != 0 || !spec.blocks.empty()) return invalid("a sparse table has a dim, but no size and no blocks");
+  if (!spec.shape.empty() || !spec.blocks.empty()) {
+    return invalid("a sparse table has a dim, but no shape and no blocks");
+  }
   if (spec.rule.kind == RuleKind::kLamb) {
     return invalid("Lamb is for dense tables only: its trust ratio belongs to a whole parameter");
   }
   return {};
 }
 
-Result<void> check_dense(const TableSpec& spec) {
-  if (spec.dim != 0) return invalid("a dense table has a size, but no dim");
-  if (spec.size < 1 || spec.size > kMaxDenseElements) {
-    return invalid("size is " + std::to_string(spec.size) + ": it must be from 1 to " +
-                   std::to_string(kMaxDenseElements));
+std::string describe(const std::vector<uint64_t>& shape) {
+  std::string out = "[";
+  for (uint64_t side : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(side);
+  return out + "]";
+}
+
+Result<void> check_shape(const std::vector<uint64_t>& shape) {
+  if (shape.size() > kMaxSides) {
+    return invalid("a shape of " + std::to_string(shape.size()) + " sides; at most " + std::to_string(kMaxSides) +
+                   " are possible");
   }
+  uint64_t size = 1;
+  for (uint64_t side : shape) {
+    if (side == 0) return invalid("the shape " + describe(shape) + " has no elements");
+    if (side > kMaxDenseElements / size) {
+      return invalid("the shape " + describe(shape) + " has more than the " + std::to_string(kMaxDenseElements) +
+                     " elements a parameter may have");
+    }
+    size *= side;
+  }
+  return {};
+}
+
+Result<void> check_dense(const TableSpec& spec) {
+  if (spec.dim != 0) return invalid("a dense table has a shape, but no dim");
+  FLOTA_TRY(check_shape(spec.shape));
+  const uint64_t size = spec.size();
   const BlockSpec* previous = nullptr;
   for (const BlockSpec& block : spec.blocks) {
     const std::string which = "block " + std::to_string(block.id);
     if (block.length == 0) return invalid(which + " is empty");
-    if (block.offset > spec.size || block.length > spec.size - block.offset) {
-      return invalid(which + " reaches beyond the parameter's " + std::to_string(spec.size) + " elements");
+    if (block.offset > size || block.length > size - block.offset) {
+      return invalid(which + " reaches beyond the parameter's " + std::to_string(size) + " elements");
     }
     if (previous && (block.id <= previous->id || block.offset < previous->offset + previous->length)) {
       return invalid(which + " overlaps block " + std::to_string(previous->id) + " or is out of order");
     }
     previous = &block;
   }
-  const bool cut = !spec.blocks.empty() && spec.blocks.front().length != spec.size;
+  const bool cut = !spec.blocks.empty() && spec.blocks.front().length != size;
   if (spec.rule.kind == RuleKind::kLamb && cut) {
     return invalid("Lamb needs its parameter in one block: its trust ratio belongs to a whole parameter");
   }
@@ -211,6 +236,10 @@ Result<void> validate(const RuleSpec& rule) {
   return {};
 }
 
+uint64_t TableSpec::size() const {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+}
+
 Result<void> validate(const TableSpec& spec) {
   FLOTA_TRY(check_name(spec.name));
   FLOTA_TRY(check_known("table kind", spec.kind));
@@ -227,7 +256,7 @@ std::string difference(const TableSpec& there, const TableSpec& here) {
   note(out, "storage", to_string(there.storage), to_string(here.storage));
   note(out, "allow_nonfinite", there.allow_nonfinite ? "true" : "false", here.allow_nonfinite ? "true" : "false");
   note(out, "dim", std::to_string(there.dim), std::to_string(here.dim));
-  note(out, "size", std::to_string(there.size), std::to_string(here.size));
+  note(out, "shape", describe(there.shape), describe(here.shape));
   note(out, "seed", std::to_string(there.seed), std::to_string(here.seed));
   note(out, "rule", to_string(there.rule.kind), to_string(here.rule.kind));
   note(out, "step source", to_string(there.rule.steps), to_string(here.rule.steps));

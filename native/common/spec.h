@@ -84,18 +84,22 @@ struct TableSpec {
   TableKind kind = TableKind::kSparse;
   Storage storage = Storage::kFloat32;
   bool allow_nonfinite = false;
-  uint32_t dim = 0;   // sparse: floats a row
-  uint64_t size = 0;  // dense: elements of the whole parameter
+  uint32_t dim = 0;             // sparse: floats a row
+  std::vector<uint64_t> shape;  // dense: the whole parameter's sides; none: a single number
   uint64_t seed = 0;
   RuleSpec rule;
   InitSpec init;
   std::vector<BlockSpec> blocks;  // dense: those of this server
+
+  // Dense: elements of the whole parameter. Requires: validate() passed, or the product is known to fit.
+  uint64_t size() const;
 
   bool operator==(const TableSpec&) const = default;
 };
 
 inline constexpr uint32_t kMaxDim = 65536;
 inline constexpr uint64_t kMaxDenseElements = 1ull << 40;
+inline constexpr size_t kMaxSides = 64;  // as many as torch takes
 inline constexpr size_t kMaxNameBytes = 255;
 
 // Refuses what no table can be made of; the message names the field.

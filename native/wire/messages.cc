@@ -60,10 +60,11 @@ void encode_spec(const TableSpec& spec, Writer& out) {
   out.put(static_cast<uint8_t>(spec.allow_nonfinite));
   out.put(static_cast<uint8_t>(spec.init.kind));
   out.put(spec.dim);
-  out.put(spec.size);
   out.put(spec.seed);
   for (double value : {spec.init.a, spec.init.b, spec.init.low, spec.init.high}) out.put(value);
   encode_rule(spec.rule, out);
+  out.put(static_cast<uint64_t>(spec.shape.size()));
+  for (uint64_t side : spec.shape) out.put(side);
   out.put(static_cast<uint64_t>(spec.blocks.size()));
   for (const BlockSpec& block : spec.blocks) {
     out.put(uint64_t{block.id});
@@ -80,10 +81,12 @@ Result<TableSpec> decode_spec(Reader& in) {
   FLOTA_ASSIGN(spec.allow_nonfinite, get_bool(in, "allow_nonfinite"));
   FLOTA_ASSIGN(spec.init.kind, get_enum(in, InitKind::kXavierUniform, "initialiser"));
   spec.dim = in.get<uint32_t>();
-  spec.size = in.get<uint64_t>();
   spec.seed = in.get<uint64_t>();
   for (double* value : {&spec.init.a, &spec.init.b, &spec.init.low, &spec.init.high}) *value = in.get<double>();
   FLOTA_ASSIGN(spec.rule, decode_rule(in));
+  auto sides = in.get<uint64_t>();
+  if (sides > kMaxSides) return malformed("a table description has too many sides");
+  for (uint64_t i = 0; i < sides; ++i) spec.shape.push_back(in.get<uint64_t>());
   auto blocks = in.get<uint64_t>();
   if (blocks > in.left() / 24) return malformed("a table description is shorter than its fields say");
   for (uint64_t i = 0; i < blocks; ++i) {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/check.h"
+#include "common/interrupt.h"
 
 namespace flota {
 namespace {
@@ -191,7 +192,7 @@ Result<void> SharedMemoryStream::wait(std::atomic<uint32_t>& waiting, Ready read
 Result<void> SharedMemoryStream::block(Deadline deadline) {
   if (closed_.load()) return Error{ErrorCode::kCancelled, "the connection was closed on this side"};
   pollfd fds[2] = {{own_event_.get(), POLLIN, 0}, {socket_->fd().get(), POLLIN, 0}};
-  int status = poll(fds, 2, static_cast<int>(deadline.left().count()));
+  int status = poll(fds, 2, static_cast<int>(Interrupt::slice(deadline.left()).count()));
   if (status < 0 && errno != EINTR) return system_error("poll");
   if (fds[0].revents != 0) {
     uint64_t count = 0;
@@ -201,6 +202,7 @@ Result<void> SharedMemoryStream::block(Deadline deadline) {
   // Nothing is ever sent on the socket from here on: that it is readable means its end.
   if (fds[1].revents != 0) return Error{ErrorCode::kUnavailable, "the connection was closed"};
   if (deadline.passed()) return Error{ErrorCode::kDeadline, "no answer in time"};
+  FLOTA_TRY(Interrupt::check());
   return {};
 }
 

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <memory>
 
+#include "common/interrupt.h"
+
 namespace flota {
 namespace {
 
@@ -45,11 +47,11 @@ Result<AddressInfo> resolve(const Endpoint& endpoint, bool to_listen) {
 Result<bool> wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd poll_fd{fd, events, 0};
-    auto left = deadline.left();
-    int status = poll(&poll_fd, 1, static_cast<int>(left.count()));
+    int status = poll(&poll_fd, 1, static_cast<int>(Interrupt::slice(deadline.left()).count()));
     if (status > 0) return true;
     if (status < 0 && errno != EINTR) return system_error("poll");
     if (deadline.passed()) return false;
+    FLOTA_TRY(Interrupt::check());
   }
 }
 
@@ -257,6 +259,7 @@ Result<size_t> SocketStream::read_some(std::span<std::byte> out, Deadline deadli
     if (count > 0) return static_cast<size_t>(count);
     if (count == 0) return Error{ErrorCode::kUnavailable, "the connection was closed"};
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return system_error("receive");
+    FLOTA_TRY(Interrupt::check());
     if (deadline.passed()) return Error{ErrorCode::kDeadline, "no answer in time"};
   }
 }

@@ -11,7 +11,6 @@ Arrays are used where they lie, and the interpreter is free while a call waits. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -151,21 +150,21 @@ class Client:
         the servers (``slice_var_up=False``, and Lamb: whole on one server)."""
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
         sides = (shape,) if isinstance(shape, int) else tuple(shape)
-        dims = tuple(whole("each side of shape", side, 0, 1 << 40) for side in sides)
-        spec.size = math.prod(dims)
+        dims = tuple(whole("each side of shape", side, 1, 1 << 40) for side in sides)
+        spec.shape = list(dims)
         min_block_size = whole("min_block_size", min_block_size, 1, 1 << 40)
         method = choose("split_method", split_method, _SPLIT_METHODS)
         native = self._session.native.create_dense(
             spec, slice_var_up, min_block_size, method, self._session.time(timeout)
         )
-        return DenseTable(self._session, native, dims)
+        return DenseTable(self._session, native)
 
     def table(self, name: str, timeout: float | None = None) -> SparseTable | DenseTable:
-        """Opens a table that somebody else made. A dense one comes as a flat parameter."""
+        """Opens a table that somebody else made."""
         native, _, _ = self._session.native.describe(name, self._session.time(timeout))
         if native.spec.kind == _core.TableKind.sparse:
             return SparseTable(self._session, native)
-        return DenseTable(self._session, native, (native.spec.size,))
+        return DenseTable(self._session, native)
 
     def barrier(self, name: str, *, rank: int, world: int, timeout: float | None = None) -> None:
         """Waits until all of ``world`` workers, each with a rank of its own, wait at this barrier."""

@@ -282,9 +282,9 @@ class SparseTable(_Table):
 class DenseTable(_Table):
     """One dense parameter, in blocks spread over the servers."""
 
-    def __init__(self, session: Session, native: _core.RemoteTable, shape: tuple[int, ...]) -> None:
+    def __init__(self, session: Session, native: _core.RemoteTable) -> None:
         super().__init__(session, native)
-        self.shape = shape
+        self.shape = tuple(native.spec.shape)
 
     @property
     def blocks(self) -> int:

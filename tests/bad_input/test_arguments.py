@@ -55,6 +55,12 @@ def test_a_dense_table_of_that_name_is_another_table(client, table):
         client.create_dense_table(table.name, shape=2, rule=SGD(lr=1.0))
 
 
+def test_a_parameter_of_another_shape_is_refused_even_with_as_many_elements(client, name):
+    client.create_dense_table(name, shape=(3, 2), rule=SGD())
+    with pytest.raises(TableMismatch, match=r"shape is \[3, 2\] there and \[2, 3\] here"):
+        client.create_dense_table(name, shape=(2, 3), rule=SGD())
+
+
 def test_a_mismatch_leaves_no_half_made_table(name):
     """A server that was restarted has lost the table: it must not get one of other settings than the rest has."""
     with LocalCluster(servers=3) as cluster:

@@ -84,8 +84,8 @@ def test_a_table_that_somebody_else_made_can_be_opened(cluster, client, name):
         table.push([1], [[1.0, 1.0, 1.0]])
         assert torch.equal(table.pull([1]), made.pull([1]))
         assert isinstance(parameter, DenseTable)
-        assert (parameter.blocks, parameter.lr) == (whole.blocks, 2.0)
-        parameter.push(torch.arange(210.0).reshape(parameter.shape), kind="assign")
+        assert (parameter.shape, parameter.blocks, parameter.lr) == ((7, 30), whole.blocks, 2.0)
+        parameter.push(torch.arange(210.0).reshape(7, 30), kind="assign")
         assert torch.equal(whole.pull().flatten(), torch.arange(210.0))
 
 

@@ -30,7 +30,7 @@ class Asking : public SpanStream {
 bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
   if (header.kind == MessageKind::kCreateTable) {
     auto message = CreateTable::decode(payload);
-    return message && (message->spec.size > 4096 || message->spec.dim > 64);
+    return message && (message->spec.size() > 4096 || message->spec.dim > 64);
   }
   if (header.kind == MessageKind::kBarrier) {
     auto message = Barrier::decode(payload);

@@ -133,7 +133,7 @@ inline std::vector<float> pulled(Client& client, const RemoteTable& table, std::
 }
 
 inline std::vector<float> pulled(Client& client, const RemoteTable& table) {
-  std::vector<float> out(table.spec.size);
+  std::vector<float> out(table.spec.size());
   value_of(client.pull_dense(table, out, kTime));
   return out;
 }

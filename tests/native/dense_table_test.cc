@@ -20,7 +20,7 @@ constexpr RuleKind kCuttableRules[] = {RuleKind::kSgd,  RuleKind::kMomentum, Rul
 TableSpec cut(TableSpec spec, const std::vector<uint64_t>& cuts) {
   spec.blocks.clear();
   for (size_t i = 0; i < cuts.size(); ++i) {
-    const uint64_t end = i + 1 < cuts.size() ? cuts[i + 1] : spec.size;
+    const uint64_t end = i + 1 < cuts.size() ? cuts[i + 1] : spec.size();
     spec.blocks.push_back({static_cast<uint32_t>(i), cuts[i], end - cuts[i]});
   }
   return spec;

@@ -60,7 +60,7 @@ inline TableSpec sample_spec(bool dense) {
   spec.seed = 0x0102030405060708;
   spec.init = dense ? InitSpec{InitKind::kTruncatedNormal, 0, 1, -2, 2} : InitSpec{InitKind::kUniform, -0.5, 0.5};
   if (dense) {
-    spec.size = 100;
+    spec.shape = {4, 25};
     spec.rule.kind = RuleKind::kAdamW;
     spec.rule.steps = StepSource::kPush;
     spec.rule.weight_decay = 0.25;

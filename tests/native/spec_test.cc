@@ -33,7 +33,7 @@ TableSpec dense() {
   TableSpec spec;
   spec.name = "tower.0/weight";
   spec.kind = TableKind::kDense;
-  spec.size = 100;
+  spec.shape = {4, 25};
   spec.blocks = {{0, 0, 40}, {2, 60, 40}};
   return spec;
 }
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(a_sparse_table_has_a_dim_and_nothing_dense) {
   spec.dim = 0;
   BOOST_TEST(complaint(spec) == "dim is 0: it must be from 1 to 65536");
   spec = sparse();
-  spec.size = 5;
-  BOOST_TEST(complaint(spec) == "a sparse table has a dim, but no size and no blocks");
+  spec.shape = {5};
+  BOOST_TEST(complaint(spec) == "a sparse table has a dim, but no shape and no blocks");
 }
 
 BOOST_AUTO_TEST_CASE(dense_blocks_are_sorted_apart_and_inside) {
@@ -181,11 +181,20 @@ BOOST_AUTO_TEST_CASE(dense_blocks_are_sorted_apart_and_inside) {
   BOOST_TEST(complaint(with_blocks({{1, 50, 50}, {0, 0, 50}})) == "block 0 overlaps block 1 or is out of order");
   BOOST_TEST(complaint(with_blocks({{1, 0, 50}, {1, 50, 50}})) == "block 1 overlaps block 1 or is out of order");
   TableSpec spec = with_blocks({});
-  spec.size = 0;
-  BOOST_TEST(complaint(spec) == "size is 0: it must be from 1 to 1099511627776");
+  spec.shape = {3, 0};
+  BOOST_TEST(complaint(spec) == "the shape [3, 0] has no elements");
+  spec.shape = {1ull << 20, 1ull << 20};
+  BOOST_TEST(complaint(spec) == "");
+  spec.shape = {1ull << 33, 1ull << 33};
+  BOOST_TEST(complaint(spec) ==
+             "the shape [8589934592, 8589934592] has more than the 1099511627776 elements a parameter may have");
+  spec.shape = {};  // a single number
+  BOOST_TEST(complaint(spec) == "");
+  spec.shape = std::vector<uint64_t>(65, 1);
+  BOOST_TEST(complaint(spec) == "a shape of 65 sides; at most 64 are possible");
   spec = dense();
   spec.dim = 4;
-  BOOST_TEST(complaint(spec) == "a dense table has a size, but no dim");
+  BOOST_TEST(complaint(spec) == "a dense table has a shape, but no dim");
 }
 
 BOOST_AUTO_TEST_CASE(lamb_needs_a_whole_dense_parameter) {
