@@ -1,7 +1,9 @@
 """The table in this process against plain arrays: gather and fused update. Run: make bench, or this file alone.
 
 Bars per core, from the project's limits: pull at dim 16 at least 0.40 of the array's gather, at dim 64 0.70; push at
-dim 16, uniform keys, at least 0.45 (SGD), 0.60 (Adagrad), 0.70 (Adam) of the array's update.
+dim 16, uniform keys, at least 0.45 (SGD), 0.60 (Adagrad), 0.70 (Adam) of the array's update. The gather of the bars
+prefetches into the first-level cache, as the one they were set with did; one that prefetches into the second is faster
+and stands beside it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def main() -> None:
         print(
             f"dim {result['dim']:3} batch {result['batch']:7,} {result['pattern']:8} {result['rule']:8}"
             f" pull {result['pull']:6.1f} M rows/s = {result['pull_ratio']:.2f} of a gather"
-            f" (bar {result['pull_bar']:.2f}), push {result['push']:6.1f} = {result['push_ratio']:.2f}"
+            f" (bar {result['pull_bar']:.2f}; {result['pull_ratio_l2']:.2f} of one through the L2), push {result['push']:6.1f} = {result['push_ratio']:.2f}"
             + (f" of an update (bar {result['push_bar']:.2f})" if "push_bar" in result else " of an update")
         )
     print(json.dumps({"benchmark": "table", "results": results}))

@@ -19,8 +19,11 @@ class Arena {
  public:
   static constexpr uint32_t kNumbers = 1u << 26;
 
-  // Requires: the pool outlives the arena.
-  Arena(PagePool& pool, size_t row_bytes) : pool_(pool), row_bytes_(row_bytes), width_(width_for(kSegmentBytes)) {}
+  // Arenas that fill at the same pace should not all need a new segment at the same time: each is given another
+  // `phase`, below kPhases. Requires: the pool outlives the arena.
+  static constexpr uint32_t kPhases = 64;
+  Arena(PagePool& pool, size_t row_bytes, uint32_t phase = 0)
+      : pool_(pool), row_bytes_(row_bytes), phase_(phase), width_(width_for(kSegmentBytes)) {}
 
   // The number, above 0, of a new, zeroed row. Throws std::bad_alloc, or std::length_error when none is left.
   uint32_t add() {
@@ -52,18 +55,22 @@ class Arena {
     const auto number = static_cast<uint32_t>(segments_.size());
     if (number >= kNumbers >> width_) throw std::length_error("a table part is full; use more servers");
     const uint32_t width = std::min(width_for(kFirstBytes) + number, width_);
+    uint32_t rows = 1u << width;
+    // Out of step once, by a part of the first large segment, and then for ever.
+    if (width_for(kFirstBytes) + number == width_) rows -= rows / kPhases * phase_;
     // Processors spread memory over their channels by address bits, the lowest of which tells odd cache lines from even
     // ones. Were all rows to begin at even lines, reading their beginnings would use half of the channels.
     const size_t stagger = row_bytes_ % (2 * kLine) == 0 ? number % kStaggers * kLine : 0;
-    pages_.push_back(pool_.take((size_t{1} << width) * row_bytes_ + stagger));
+    pages_.push_back(pool_.take(size_t{rows} * row_bytes_ + stagger));
     segments_.push_back(pages_.back().data() + stagger);
     next_ = number << width_;
-    end_ = next_ + (1u << width);
+    end_ = next_ + rows;
     if (next_ == 0) ++next_;
   }
 
   PagePool& pool_;
   size_t row_bytes_;
+  uint32_t phase_;
   uint32_t width_;  // of a segment's numbers, in bits
   uint32_t rows_ = 0;
   uint32_t next_ = 0;

@@ -9,7 +9,7 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
   // emptier, memory does. By an eighth: homes keep their order when the number of lines changes, so moving is one pass
   // over both in sequence, cheap enough to do often, and memory stays close to what is used.
   if (entries_ * 100 >= home_lines_ * Line::kEntries * 62) {
-    move_to(home_lines_ == 0 ? first_lines_ : home_lines_ + home_lines_ / 8, spare_lines_);
+    move_to(next_lines(), spare_lines_);
   }
   Entry* entry = place(position);
   while (entry == nullptr) {
@@ -20,6 +20,14 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
   *entry = Entry{position, row};
   ++entries_;
   return entry;
+}
+
+uint64_t Index::next_lines() const {
+  if (home_lines_ == 0) return kFirstLines;
+  const uint64_t next = home_lines_ + home_lines_ / 8;
+  // Out of step once, by a part of the eighth, and then for ever.
+  constexpr uint64_t kPart = 1024;
+  return home_lines_ < kPart && next >= kPart ? kPart + phase_ * (kPart / 8 / kPhases) : next;
 }
 
 Entry* Index::place(uint64_t position) const {
@@ -35,7 +43,7 @@ Entry* Index::place(uint64_t position) const {
 }
 
 void Index::move_to(uint64_t home_lines, uint64_t spare_lines) {
-  Index target(*pool_, first_lines_);
+  Index target(*pool_, phase_);
   target.home_lines_ = home_lines;
   target.spare_lines_ = spare_lines;
   bool fits = false;

@@ -98,10 +98,11 @@ static_assert(sizeof(Line) == 64);
 // wrap at the end: a few spare lines take the overflow of the last ones. Thread safety: the caller's lock.
 class Index {
  public:
-  // Begins with `first_lines` (8 or more) when the first key comes. Indexes that fill at the same pace should not all
-  // begin alike: they would all grow at once, each needing its old and its new lines for a while. Requires: the pool
-  // outlives the index.
-  explicit Index(PagePool& pool, uint64_t first_lines = 8) : pool_(&pool), first_lines_(first_lines) {}
+  // Indexes that fill at the same pace should not all grow at the same time, and pause whoever uses them, and need both
+  // their old and their new memory: each is given another `phase`, below kPhases. Requires: the pool outlives the
+  // index.
+  static constexpr uint64_t kPhases = 64;
+  explicit Index(PagePool& pool, uint64_t phase = 0) : pool_(&pool), phase_(phase) {}
 
   // The entry of `position`, or null.
   Entry* find(uint64_t position) const {
@@ -141,15 +142,18 @@ class Index {
   size_t bytes() const { return all_lines() * sizeof(Line); }
 
  private:
+  static constexpr uint64_t kFirstLines = 8;
   static constexpr uint64_t kFirstSpareLines = 8;
 
   // The first free entry on the way of `position`, or null when even the spare lines are full.
   Entry* place(uint64_t position) const;
+  // To how many lines to grow.
+  uint64_t next_lines() const;
   // Moves all entries to so many lines, or to more spare ones if they do not fit.
   void move_to(uint64_t home_lines, uint64_t spare_lines);
 
   PagePool* pool_;
-  uint64_t first_lines_;
+  uint64_t phase_;
   Pages pages_;
   uint64_t home_lines_ = 0;
   uint64_t spare_lines_ = kFirstSpareLines;

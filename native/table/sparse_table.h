@@ -61,7 +61,7 @@ class SparseTable {
 
   struct alignas(64) Subtable {
     Subtable(PagePool& index_pool, PagePool& row_pool, uint32_t number, size_t row_bytes)
-        : index(index_pool, 32 + number % 4), arena(row_pool, row_bytes) {}
+        : index(index_pool, number), arena(row_pool, row_bytes, number) {}
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
