@@ -35,7 +35,8 @@ def main() -> None:
         print(
             f"dim {result['dim']:3} batch {result['batch']:7,} {result['pattern']:8} {result['rule']:8}"
             f" pull {result['pull']:6.1f} M rows/s = {result['pull_ratio']:.2f} of a gather"
-            f" (bar {result['pull_bar']:.2f}; {result['pull_ratio_l2']:.2f} of one through the L2), push {result['push']:6.1f} = {result['push_ratio']:.2f}"
+            f" (bar {result['pull_bar']:.2f}; {result['pull_ratio_l2']:.2f} of one through the L2),"
+            f" push {result['push']:6.1f} = {result['push_ratio']:.2f}"
             + (f" of an update (bar {result['push_bar']:.2f})" if "push_bar" in result else " of an update")
         )
     print(json.dumps({"benchmark": "table", "results": results}))
