@@ -29,6 +29,7 @@ PYTHON_LAYERS = """
     tables
     roles strategy
     config rules initializer arrays
+    checks
     errors
     _core
 """
