@@ -188,11 +188,33 @@ void bind_client(nb::module_& module) {
           },
           nb::sig("def describe(self, name: str, time_ms: int) -> tuple[RemoteTable, int, int]"))
       .def(
-          "barrier",
-          [](Client& self, const std::string& name, uint32_t rank, uint32_t world, int64_t time) {
-            check(self.barrier(name, rank, world, ms(time)));
+          "gather",
+          [](Client& self, const std::string& name, uint32_t rank, uint32_t world, const nb::bytes& brings,
+             int64_t time) {
+            auto bytes = std::as_bytes(std::span(brings.c_str(), brings.size()));
+            auto all = [&] {
+              Waiting waiting;
+              return take(self.gather(name, rank, world, bytes, ms(time)));
+            }();
+            nb::list parts;
+            for (const auto& part : all) parts.append(nb::bytes(part.data(), part.size()));
+            return parts;
           },
-          Waits())
+          nb::sig("def gather(self, name: str, rank: int, world: int, brings: bytes, time_ms: int) -> list[bytes]"))
+      .def(
+          "finish_step",
+          [](Client& self, const std::string& group, uint64_t step, uint32_t rank, uint32_t world, double samples,
+             bool leave, bool want_keys, int64_t time) {
+            auto changed = [&] {
+              Waiting waiting;
+              return take(self.finish_step({group, step, rank, world, samples, leave, want_keys}, ms(time)));
+            }();
+            nb::dict tables;
+            for (const auto& [table, keys] : changed) tables[nb::int_(table)] = column(std::span<const Key>(keys));
+            return tables;
+          },
+          nb::sig("def finish_step(self, group: str, step: int, rank: int, world: int, samples: float, leave: bool, "
+                  "want_keys: bool, time_ms: int) -> dict[int, bytes]"))
       .def(
           "statistics",
           [](Client& self, int64_t time) {

@@ -30,6 +30,12 @@ Result<void> expect_nothing(std::span<const std::byte> reply) {
   return Error{ErrorCode::kMalformed, "an answer with a payload where none belongs"};
 }
 
+// For how long a server shall wait for other workers: a little less than this client waits for it, so that its answer,
+// which names the missing, arrives in time.
+uint64_t wait_at_server(Client::Time time) {
+  return static_cast<uint64_t>(std::max<int64_t>(time.count() - std::min<int64_t>(time.count() / 10, 1000), 1));
+}
+
 }  // namespace
 
 Client::Client(ClientOptions options)
@@ -102,6 +108,8 @@ PushHead Client::push_head(const RemoteTable& table, const PushOptions& options)
   head.kind = options.kind;
   head.lr = options.lr;
   head.scale = options.scale;
+  head.group = options.group;
+  head.rank = options.rank;
   std::lock_guard lock(mutex_);
   head.sequence = next_sequence_++;
   open_pushes_.insert(head.sequence);
@@ -212,14 +220,44 @@ Result<TableSummary> Client::describe(const std::string& name, Time time) {
   return summary;
 }
 
-Result<void> Client::barrier(const std::string& name, uint32_t rank, uint32_t world, Time time) {
-  return with_lane("barrier '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
+Result<std::vector<std::vector<std::byte>>> Client::gather(const std::string& name, uint32_t rank, uint32_t world,
+                                                           std::span<const std::byte> brings, Time time) {
+  std::vector<std::vector<std::byte>> all;
+  FLOTA_TRY(with_lane("barrier '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
-    // The server gives up a little earlier, so that its answer, which names the missing, arrives in time.
-    auto wait = std::max<int64_t>(time.count() - std::min<int64_t>(time.count() / 10, 1000), 1);
-    Barrier{name, random_number(), rank, world, static_cast<uint64_t>(wait)}.encode(payload);
-    return lane.exchange({{0, small_call(MessageKind::kBarrier, payload, expect_nothing)}}, deadline);
-  });
+    Barrier{name, random_number(), rank, world, wait_at_server(time), brings}.encode(payload);
+    return lane.exchange({{0, small_call(MessageKind::kBarrier, payload,
+                                         [&](auto bytes) -> Result<void> {
+                                           FLOTA_ASSIGN(BarrierReply reply, BarrierReply::decode(bytes));
+                                           for (auto part : reply.brought) all.emplace_back(part.begin(), part.end());
+                                           return {};
+                                         })}},
+                         deadline);
+  }));
+  if (all.size() != world) return Error{ErrorCode::kMalformed, "the server's answer leaves workers out"};
+  return all;
+}
+
+Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
+  ChangedKeysByTable changed;
+  const std::string what = "finish step " + std::to_string(end.step);
+  FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    FinishStep{end.group, end.step, end.rank, end.world, end.samples, wait_at_server(time), end.leave, end.want_keys}
+        .encode(payload);
+    Call call = small_call(MessageKind::kFinishStep, payload, [&](auto bytes) -> Result<void> {
+      FLOTA_ASSIGN(FinishStepReply reply, FinishStepReply::decode(bytes));
+      for (const ChangedKeys& table : reply.tables) {
+        auto& keys = changed[table.table];
+        keys.insert(keys.end(), table.keys.begin(), table.keys.end());
+      }
+      return {};
+    });
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < servers(); ++server) requests.push_back({server, call});
+    return lane.exchange(requests, deadline);
+  }));
+  return changed;
 }
 
 Result<std::vector<ServerStatistics>> Client::statistics(Time time) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -40,7 +41,22 @@ struct PushOptions {
   float lr = 0;
   float scale = 1;
   uint64_t step = 0;
+  // Workers that train in step (finish_step): the group's hash_name(), 0: none, and this worker's place in it.
+  uint64_t group = 0;
+  uint32_t rank = 0;
 };
+
+// A worker's end of a step, and the rows that the step has changed, by table.
+struct StepEnd {
+  std::string group;
+  uint64_t step = 0;
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  double samples = 0;      // its weight in the average of all workers' gradients
+  bool leave = false;      // it takes no part in later steps
+  bool want_keys = false;  // tell the rows that have changed
+};
+using ChangedKeysByTable = std::map<uint64_t, std::vector<Key>>;
 
 struct TableSummary {
   RemoteTable table;
@@ -88,8 +104,12 @@ class Client {
   std::shared_ptr<Pending> push_dense_async(const RemoteTable& table, std::span<const float> values,
                                             const PushOptions& options, Time time, Keep keep);
 
-  // Waits at server 0 until all ranks came.
-  Result<void> barrier(const std::string& name, uint32_t rank, uint32_t world, Time time);
+  // Tells all servers that this worker has pushed all it had to push in the step, and returns when they have averaged
+  // and applied what the workers of the group pushed. kDeadline names who is missing.
+  Result<ChangedKeysByTable> finish_step(const StepEnd& end, Time time);
+  // Waits at server 0 until all ranks came, and returns what each of them brought.
+  Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
+                                                     std::span<const std::byte> brings, Time time);
   Result<std::vector<ServerStatistics>> statistics(Time time);
 
   // A page of whole rows. Sparse: of a shard; dense: of a block. The Rows' spans point into `buffer`.

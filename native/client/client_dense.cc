@@ -62,9 +62,11 @@ Result<void> Client::pull_dense(const RemoteTable& table, std::span<float> out, 
     call.payload_bytes = payload.bytes().size();
     call.send = [payload](FrameWriter& frame, Deadline deadline) { return frame.write(payload.bytes(), deadline); };
     call.receive = [&, portion](FrameReader& frame, Deadline deadline) -> Result<void> {
-      if (frame.left() != padded(portion.bytes())) {
+      uint64_t version = 0;
+      if (frame.left() != sizeof(version) + padded(portion.bytes())) {
         return Error{ErrorCode::kMalformed, "an answer with other blocks than were asked for"};
       }
+      FLOTA_TRY(frame.read(std::as_writable_bytes(std::span(&version, 1)), deadline));
       for (size_t place : portion.places) {
         const BlockSpec& block = table.spec.blocks[place];
         FLOTA_TRY(frame.read(std::as_writable_bytes(out.subspan(block.offset, block.length)), deadline));

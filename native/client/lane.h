@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "client/link.h"
-#include "client/router.h"
+#include "common/router.h"
 
 namespace flota {
 

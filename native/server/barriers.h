@@ -4,8 +4,11 @@
 #include <boost/unordered/unordered_node_map.hpp>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "common/deadline.h"
 #include "common/result.h"
@@ -17,9 +20,13 @@ namespace flota {
 // thread.
 class Barriers {
  public:
-  // Returns when all ranks 0 .. world-1 are here; kDeadline names those that are not. A later call of the same rank
-  // takes the place of one that still waits: its client has given it up.
-  Result<void> arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world, Deadline deadline);
+  // What each rank has brought, in their order.
+  using Brought = std::shared_ptr<const std::vector<std::vector<std::byte>>>;
+
+  // Returns what all ranks 0 .. world-1 brought, when all are here; kDeadline names those that are not. A later call of
+  // the same rank takes the place of one that still waits: its client has given it up.
+  Result<Brought> arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world, Deadline deadline,
+                         std::span<const std::byte> brings = {});
   // Everybody who waits gets kShuttingDown.
   void stop();
 
@@ -29,12 +36,14 @@ class Barriers {
   struct Waiting {
     uint64_t call = 0;
     uint32_t requests = 0;  // how many of the same call
+    std::vector<std::byte> brings;
   };
   struct Place {
     uint64_t gatherings = 0;  // how often everybody was here
     uint32_t world = 0;
     std::map<uint32_t, Waiting> waiting;           // by rank
     boost::unordered_flat_set<uint64_t> released;  // calls of the last gathering
+    Brought brought;                               // by them
   };
 
   std::mutex mutex_;

@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "common/hash.h"
+#include "server/counters.h"
+#include "wire/messages.h"
 
 namespace flota {
 
@@ -12,6 +14,19 @@ HostedTable::HostedTable(const TableSpec& table_spec) : spec(table_spec) {
     sparse = std::make_unique<SparseTable>(spec);
   } else {
     dense = std::make_unique<DenseTable>(spec);
+  }
+}
+
+void HostedTable::count_push(uint64_t count, uint64_t seen) {
+  const uint64_t before = pushes.fetch_add(1, std::memory_order_relaxed);
+  Counters::add(rows_pushed, count);
+  if (seen == PushHead::kNoVersion) return;
+  // A version from before this server was restarted may lie ahead.
+  const uint64_t staleness = before > seen ? before - seen : 0;
+  Counters::add(staleness_count);
+  Counters::add(staleness_sum, staleness);
+  uint64_t most = staleness_max.load(std::memory_order_relaxed);
+  while (most < staleness && !staleness_max.compare_exchange_weak(most, staleness, std::memory_order_relaxed)) {
   }
 }
 

@@ -25,6 +25,14 @@ struct HostedTable {
   std::atomic<uint64_t> pushes{0};
   std::atomic<uint64_t> rows_pulled{0};
   std::atomic<uint64_t> rows_pushed{0};
+  // Of pushes that told what they were computed from: how many others had come since.
+  std::atomic<uint64_t> staleness_count{0};
+  std::atomic<uint64_t> staleness_sum{0};
+  std::atomic<uint64_t> staleness_max{0};
+
+  // After a push of so many rows or blocks was applied. `seen`: the version (a number of pushes) that it was computed
+  // from, or PushHead::kNoVersion.
+  void count_push(uint64_t count, uint64_t seen);
 
   uint64_t rows() const { return sparse ? sparse->rows() : dense->elements(); }
   size_t bytes() const { return sparse ? sparse->bytes() : dense->bytes(); }

@@ -65,6 +65,11 @@ RowPage to_page(const Rows& rows) {
   return page;
 }
 
+// For how long a client asked to wait for other clients.
+Deadline wait_deadline(uint64_t wait_ms) {
+  return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
+}
+
 // Runs a handler; what the operating system refuses in it becomes an error value.
 template <class Handler>
 auto guarded(Handler handler) -> decltype(handler()) {
@@ -118,6 +123,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::push_dense;
       case MessageKind::kBarrier:
         return &Service::barrier;
+      case MessageKind::kFinishStep:
+        return &Service::finish_step;
       case MessageKind::kStatistics:
         return &Service::statistics;
       case MessageKind::kExport:
@@ -183,11 +190,12 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
   const size_t row_bytes = message.dim * sizeof(float);
   const size_t rows_bytes = message.count * row_bytes;
   const Missing missing = message.create ? Missing::kCreate : Missing::kInitial;
+  const uint64_t version = table->pushes.load(std::memory_order_relaxed);
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, RowsHead::kBytes + padded(rows_bytes), io_deadline()));
     Writer head;
-    RowsHead{message.count, message.dim}.encode(head);
+    RowsHead{version, message.count, message.dim}.encode(head);
     FLOTA_TRY(frame.write(head.bytes(), io_deadline()));
     const size_t step = std::max<size_t>(1, Stream::kChunk / row_bytes);
     std::vector<float> large_row(row_bytes > Stream::kChunk ? message.dim : 0);
@@ -218,10 +226,12 @@ Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stre
   Counters::add(table->pulls);
   Counters::add(table->rows_pulled, elements);
 
+  const uint64_t version = table->pushes.load(std::memory_order_relaxed);
   sent = [&]() -> Result<void> {
     const size_t bytes = elements * sizeof(float);
     FrameWriter frame(stream);
-    FLOTA_TRY(frame.begin(MessageKind::kReply, request, padded(bytes), io_deadline()));
+    FLOTA_TRY(frame.begin(MessageKind::kReply, request, sizeof(version) + padded(bytes), io_deadline()));
+    FLOTA_TRY(frame.write(std::as_bytes(std::span(&version, 1)), io_deadline()));
     std::vector<float> values;
     for (size_t place : places) {
       values.resize(table->dense->block(place).length);
@@ -235,21 +245,27 @@ Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stre
   return {};
 }
 
-// Everything that can be refused was refused before; from here on the push is applied whole.
-template <class Apply>
-Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, Apply apply) {
+// Everything that can be refused was refused before, but by the step it belongs to; from here on the push is applied
+// whole. `apply` is for one that is applied at once, `hold` makes the copy of one that waits for its step.
+template <class Apply, class Hold>
+Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold) {
   const PushId id{head.worker, head.epoch, head.sequence, head.oldest};
   FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
   if (verdict == Ledger::Verdict::kApply) {
+    Result<void> status;
     try {
-      apply(Step{head.lr, head.scale, head.step});
+      if (head.group != 0) {
+        status = steps_.hold(head.group, head.rank, head.step, hold());
+      } else {
+        apply(Step{head.lr, head.scale, head.step});
+      }
     } catch (...) {
       ledger_.finish(id, false);
       throw;
     }
-    ledger_.finish(id, true);
-    Counters::add(table.pushes);
-    Counters::add(table.rows_pushed, head.count);
+    ledger_.finish(id, static_cast<bool>(status));
+    FLOTA_TRY(status);
+    if (head.group == 0) table.count_push(head.count, head.seen);
   }
   Writer out;
   PushReply{verdict == Ledger::Verdict::kApply}.encode(out);
@@ -266,8 +282,14 @@ Result<Writer> Service::push(Payload payload) {
       return nonfinite(table->spec, "key " + std::to_string(key));
     }
   }
-  return apply_once(message, *table, [&](const Step& step) {
-    table->sparse->push(message.kind, step, message.keys, message.values.data());
+  auto apply = [&](const Step& step) { table->sparse->push(message.kind, step, message.keys, message.values.data()); };
+  return apply_once(message, *table, apply, [&] {
+    return HeldPush{table,
+                    message.lr,
+                    message.scale,
+                    {message.keys.begin(), message.keys.end()},
+                    {},
+                    {message.values.begin(), message.values.end()}};
   });
 }
 
@@ -292,21 +314,40 @@ Result<Writer> Service::push_dense(Payload payload) {
       before += block.length;
     }
   }
-  return apply_once(message, *table, [&](const Step& step) {
+  auto apply = [&](const Step& step) {
     size_t at = 0;
     for (size_t place : places) {
       size_t length = table->dense->block(place).length;
       table->dense->push(message.kind, step, place, values.subspan(at, length));
       at += length;
     }
+  };
+  return apply_once(message, *table, apply, [&] {
+    return HeldPush{table, message.lr, message.scale, {}, places, {values.begin(), values.end()}};
   });
 }
 
 Result<Writer> Service::barrier(Payload payload) {
   FLOTA_ASSIGN(auto message, Barrier::decode(payload));
-  auto wait = std::chrono::milliseconds(std::min<uint64_t>(message.wait_ms, 24ull * 3600 * 1000));
-  FLOTA_TRY(barriers_.arrive(message.name, message.call, message.rank, message.world, Deadline::after(wait)));
-  return Writer();
+  FLOTA_ASSIGN(auto brought, barriers_.arrive(message.name, message.call, message.rank, message.world,
+                                              wait_deadline(message.wait_ms), message.brings));
+  BarrierReply reply;
+  for (const auto& bytes : *brought) reply.brought.emplace_back(bytes);
+  Writer out;
+  reply.encode(out);
+  return out;
+}
+
+Result<Writer> Service::finish_step(Payload payload) {
+  FLOTA_ASSIGN(auto message, FinishStep::decode(payload));
+  FLOTA_ASSIGN(auto changed, steps_.finish(message, wait_deadline(message.wait_ms)));
+  FinishStepReply reply;
+  if (message.want_keys && changed) {
+    for (const ChangedRows& rows : *changed) reply.tables.push_back({rows.table, rows.keys});
+  }
+  Writer out;
+  reply.encode(out);
+  return out;
 }
 
 Result<Writer> Service::statistics(Payload payload) {
@@ -333,6 +374,9 @@ Result<Writer> Service::statistics(Payload payload) {
     add(name, "pushes", table->pushes);
     add(name, table->sparse ? "rows_pulled" : "elements_pulled", table->rows_pulled);
     add(name, table->sparse ? "rows_pushed" : "blocks_pushed", table->rows_pushed);
+    add(name, "staleness_count", table->staleness_count);
+    add(name, "staleness_sum", table->staleness_sum);
+    add(name, "staleness_max", table->staleness_max);
   }
   Writer out;
   message.encode(out);

@@ -8,6 +8,7 @@
 #include "server/counters.h"
 #include "server/ledger.h"
 #include "server/registry.h"
+#include "server/steps.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 
@@ -26,7 +27,10 @@ class Service {
   Result<void> answer(const FrameHeader& header, FrameReader& reader, Stream& stream, std::vector<std::byte>& buffer);
 
   Counters& counters() { return counters_; }
-  void stop() { barriers_.stop(); }
+  void stop() {
+    barriers_.stop();
+    steps_.stop();
+  }
 
  private:
   using Payload = std::span<const std::byte>;
@@ -42,6 +46,7 @@ class Service {
   Result<Writer> push(Payload payload);
   Result<Writer> push_dense(Payload payload);
   Result<Writer> barrier(Payload payload);
+  Result<Writer> finish_step(Payload payload);
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);
@@ -51,8 +56,8 @@ class Service {
   Result<void> pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
   Result<void> pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
 
-  template <class Apply>
-  Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply);
+  template <class Apply, class Hold>
+  Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold);
 
   std::chrono::milliseconds io_time_;
   uint64_t max_payload_;
@@ -60,6 +65,7 @@ class Service {
   Registry registry_;
   Ledger ledger_;
   Barriers barriers_;
+  Steps steps_;
   Counters counters_;
 };
 

@@ -31,6 +31,7 @@ enum class MessageKind : uint8_t {
   kExport = 9,
   kImport = 10,
   kShutdown = 11,
+  kFinishStep = 12,
   kReply = 64,
   kError = 65,
 };

@@ -178,6 +178,7 @@ Result<Pull> Pull::decode(std::span<const std::byte> payload) {
 }
 
 void RowsHead::encode(Writer& out) const {
+  out.put(version);
   out.put(count);
   out.put(dim);
 }
@@ -185,6 +186,7 @@ void RowsHead::encode(Writer& out) const {
 Result<RowsHead> RowsHead::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   RowsHead message;
+  message.version = in.get<uint64_t>();
   message.count = in.get<uint32_t>();
   message.dim = in.get<uint32_t>();
   if (!in.ok()) return malformed("rows without a head");
@@ -197,7 +199,10 @@ void PushHead::encode(Writer& out) const {
   out.put(sequence);
   out.put(oldest);
   out.put(step);
+  out.put(group);
+  out.put(seen);
   out.put(epoch);
+  out.put(rank);
   out.put(lr);
   out.put(scale);
   out.put(count);
@@ -213,7 +218,10 @@ Result<PushHead> PushHead::decode(Reader& in) {
   head.sequence = in.get<uint64_t>();
   head.oldest = in.get<uint64_t>();
   head.step = in.get<uint64_t>();
+  head.group = in.get<uint64_t>();
+  head.seen = in.get<uint64_t>();
   head.epoch = in.get<uint32_t>();
+  head.rank = in.get<uint32_t>();
   head.lr = in.get<float>();
   head.scale = in.get<float>();
   head.count = in.get<uint32_t>();
@@ -223,6 +231,9 @@ Result<PushHead> PushHead::decode(Reader& in) {
   if (!in.ok()) return malformed("a push is shorter than its fields say");
   if (!std::isfinite(head.lr) || !std::isfinite(head.scale) || head.lr < 0) {
     return invalid("a push's learning rate must be a finite number from 0 on, and its scale finite");
+  }
+  if (head.group != 0 && head.kind != PushKind::kGradient) {
+    return invalid("only gradients are averaged: a delta or an assignment belongs to no step");
   }
   if (head.oldest > head.sequence) return malformed("a push that was answered before it was sent");
   return head;
@@ -286,6 +297,8 @@ void Barrier::encode(Writer& out) const {
   out.put(world);
   out.put(wait_ms);
   out.put_string(name);
+  out.put(static_cast<uint64_t>(brings.size()));
+  out.put_array(brings);
 }
 
 Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
@@ -296,10 +309,88 @@ Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
   message.world = in.get<uint32_t>();
   message.wait_ms = in.get<uint64_t>();
   message.name = in.get_string(kMaxNameBytes);
+  message.brings = in.get_array<std::byte>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("a barrier"));
+  if (message.brings.size() > kMaxBytes) return Error{ErrorCode::kTooLarge, "more than 16 MiB for a barrier"};
   if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
     return invalid("a barrier's rank must be below its world, and the world between 1 and 1,048,576");
   }
+  return message;
+}
+
+void BarrierReply::encode(Writer& out) const {
+  out.put(static_cast<uint64_t>(brought.size()));
+  for (auto bytes : brought) {
+    out.put(static_cast<uint64_t>(bytes.size()));
+    out.put_array(bytes);
+  }
+}
+
+Result<BarrierReply> BarrierReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  BarrierReply message;
+  auto count = in.get<uint64_t>();
+  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    message.brought.push_back(in.get_array<std::byte>(in.get<uint64_t>()));
+  }
+  FLOTA_TRY(in.finish("the answer to a barrier"));
+  return message;
+}
+
+void FinishStep::encode(Writer& out) const {
+  out.put(step);
+  out.put(rank);
+  out.put(world);
+  out.put(samples);
+  out.put(wait_ms);
+  out.put(static_cast<uint8_t>(leave));
+  out.put(static_cast<uint8_t>(want_keys));
+  out.pad();
+  out.put_string(group);
+}
+
+Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  FinishStep message;
+  message.step = in.get<uint64_t>();
+  message.rank = in.get<uint32_t>();
+  message.world = in.get<uint32_t>();
+  message.samples = in.get<double>();
+  message.wait_ms = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
+  FLOTA_ASSIGN(message.want_keys, get_bool(in, "want_keys"));
+  in.get_array<uint8_t>(6);
+  message.group = in.get_string(kMaxNameBytes);
+  FLOTA_TRY(in.finish("the finish of a step"));
+  if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
+    return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
+  }
+  if (!std::isfinite(message.samples) || message.samples < 0) {
+    return invalid("a step's number of samples must be a finite number from 0 on");
+  }
+  return message;
+}
+
+void FinishStepReply::encode(Writer& out) const {
+  out.put(static_cast<uint64_t>(tables.size()));
+  for (const ChangedKeys& changed : tables) {
+    out.put(changed.table);
+    out.put(static_cast<uint64_t>(changed.keys.size()));
+    out.put_array(changed.keys);
+  }
+}
+
+Result<FinishStepReply> FinishStepReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  FinishStepReply message;
+  auto count = in.get<uint64_t>();
+  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    ChangedKeys changed;
+    changed.table = in.get<uint64_t>();
+    changed.keys = in.get_array<Key>(in.get<uint64_t>());
+    message.tables.push_back(changed);
+  }
+  FLOTA_TRY(in.finish("the answer to the finish of a step"));
   return message;
 }
 

@@ -66,7 +66,8 @@ struct Pull : PullHead {
 
 // What the answer begins with; count * dim floats follow.
 struct RowsHead {
-  static constexpr size_t kBytes = 8;
+  static constexpr size_t kBytes = 16;
+  uint64_t version = 0;  // how many pushes the table had seen
   uint32_t count = 0;
   uint32_t dim = 0;
 
@@ -77,14 +78,18 @@ struct RowsHead {
 // What a push begins with. Sparse: `count` keys and count * dim floats follow. Dense: `count` block ids (32 bits each)
 // and the blocks' values follow, and dim is 0.
 struct PushHead {
-  static constexpr size_t kBytes = 64;
+  static constexpr size_t kBytes = 88;
+  static constexpr uint64_t kNoVersion = ~uint64_t{0};
 
   uint64_t table = 0;
   uint64_t worker = 0;
   uint64_t sequence = 0;
   uint64_t oldest = 0;  // every sequence number below it was answered: the server may forget those
   uint64_t step = 0;
+  uint64_t group = 0;          // workers that train in step: held until all have finished it. 0: applied at once
+  uint64_t seen = kNoVersion;  // the version that the values were computed from
   uint32_t epoch = 0;
+  uint32_t rank = 0;  // the worker's place in its group
   PushKind kind = PushKind::kGradient;
   float lr = 0;
   float scale = 1;
@@ -120,15 +125,52 @@ struct PullDense {
   static Result<PullDense> decode(std::span<const std::byte> payload);
 };
 
+// Everybody waits for everybody, and is given what each has brought.
 struct Barrier {
+  static constexpr size_t kMaxBytes = size_t{16} << 20;
+
   std::string name;
   uint64_t call = 0;  // the same when it is sent again
   uint32_t rank = 0;
   uint32_t world = 0;
   uint64_t wait_ms = 0;
+  std::span<const std::byte> brings;  // at most kMaxBytes
 
   void encode(Writer& out) const;
   static Result<Barrier> decode(std::span<const std::byte> payload);
+};
+
+struct BarrierReply {
+  std::vector<std::span<const std::byte>> brought;  // by rank
+
+  void encode(Writer& out) const;
+  static Result<BarrierReply> decode(std::span<const std::byte> payload);
+};
+
+// A worker has pushed all it had to push in a step, and waits for the others.
+struct FinishStep {
+  std::string group;
+  uint64_t step = 0;
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  double samples = 0;  // its weight in the average of all workers' gradients
+  uint64_t wait_ms = 0;
+  bool leave = false;      // it takes no part in later steps
+  bool want_keys = false;  // the answer tells which rows have changed
+
+  void encode(Writer& out) const;
+  static Result<FinishStep> decode(std::span<const std::byte> payload);
+};
+
+struct ChangedKeys {
+  uint64_t table = 0;
+  std::span<const Key> keys;
+};
+struct FinishStepReply {
+  std::vector<ChangedKeys> tables;
+
+  void encode(Writer& out) const;
+  static Result<FinishStepReply> decode(std::span<const std::byte> payload);
 };
 
 struct Statistic {

@@ -170,7 +170,7 @@ class Client:
         """Waits until all of ``world`` workers, each with a rank of its own, wait at this barrier."""
         world = whole("world", world, 1, 1 << 20)
         rank = whole("rank", rank, 0, world - 1)
-        self._session.native.barrier(name, rank, world, self._session.time(timeout))
+        self._session.native.gather(name, rank, world, b"", self._session.time(timeout))
 
     def statistics(self, timeout: float | None = None) -> list[ServerStatistics]:
         servers = []

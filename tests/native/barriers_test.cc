@@ -47,6 +47,28 @@ BOOST_AUTO_TEST_CASE(a_world_of_one_never_waits) {
   for (uint64_t round = 0; round < 5; ++round) value_of(barriers.arrive("solo", round, 0, 1, patience()));
 }
 
+BOOST_AUTO_TEST_CASE(everybody_is_given_what_each_has_brought) {
+  Barriers barriers;
+  constexpr uint32_t kWorld = 3;
+  std::vector<Barriers::Brought> given(kWorld);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kWorld; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::vector<std::byte> brings(rank, static_cast<std::byte>(rank));
+      given[rank] = value_of(barriers.arrive("sum", rank, rank, kWorld, patience(), brings));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& all : given) {
+    BOOST_TEST_REQUIRE(all->size() == kWorld);
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      BOOST_TEST(((*all)[rank] == std::vector<std::byte>(rank, static_cast<std::byte>(rank))));
+    }
+  }
+  // Whose answer was lost is given the same again.
+  BOOST_TEST((value_of(barriers.arrive("sum", 1, 1, kWorld, patience())) == given[1]));
+}
+
 BOOST_AUTO_TEST_CASE(barriers_of_other_names_do_not_meet) {
   Barriers barriers;
   auto alone = barriers.arrive("a", 0, 0, 2, Deadline::after(milliseconds(30)));
@@ -127,7 +149,7 @@ BOOST_AUTO_TEST_CASE(who_comes_to_a_round_that_is_over_goes_on) {
 
 BOOST_AUTO_TEST_CASE(a_new_call_of_a_rank_takes_the_old_ones_place) {
   Barriers barriers;
-  Result<void> old;
+  Result<Barriers::Brought> old = Barriers::Brought();
   std::thread first([&] { old = barriers.arrive("b", 5, 0, 2, patience()); });
   wait_for_somebody(barriers, "b", 5);
   std::atomic<bool> passed{false};

@@ -68,7 +68,10 @@ BOOST_AUTO_TEST_CASE(a_client_that_waits_is_told_when_its_server_stops) {
   auto client = cluster.client();
   auto waiting = cluster.client();
   Result<void> status;
-  std::thread thread([&] { status = waiting->barrier("b", 0, 2, milliseconds(1500)); });
+  std::thread thread([&] {
+    auto gathered = waiting->gather("b", 0, 2, {}, milliseconds(1500));
+    if (!gathered) status = gathered.error();
+  });
   // Until its request is there: it is one more than our own.
   while (statistic(*client, "connections_open") < 2) std::this_thread::yield();
   cluster.servers[0]->stop();

@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(clients_meet_at_a_barrier) {
   in_threads(kWorld, [&](size_t rank) {
     for (uint64_t round = 0; round < 20; ++round) {
       ++arrived;
-      errors += !clients[rank]->barrier("step", static_cast<uint32_t>(rank), kWorld, kTime).has_value();
+      errors += !clients[rank]->gather("step", static_cast<uint32_t>(rank), kWorld, {}, kTime).has_value();
       early += arrived.load() < kWorld * (round + 1);
     }
   });
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(clients_meet_at_a_barrier) {
 BOOST_AUTO_TEST_CASE(a_barrier_that_not_everybody_reaches_names_the_missing) {
   Cluster cluster;
   auto client = cluster.client();
-  auto status = client->barrier("epoch", 1, 3, milliseconds(200));
+  auto status = client->gather("epoch", 1, 3, {}, milliseconds(200));
   BOOST_TEST(code_of(status) == ErrorCode::kDeadline);
   BOOST_TEST(contains(message_of(status), "workers 0, 2 of 3"));
   BOOST_TEST(contains(message_of(status), "deadline 0.2 s"));

@@ -93,7 +93,7 @@ std::map<std::string, Bytes> corpus() {
   dense.put_array(std::span<const uint32_t>(blocks));
   dense.put_array(std::span<const float>(block_values));
   files["tower_push.frame"] = frame_of(MessageKind::kPushDense, taken(dense), true);
-  files["barrier_of_one.frame"] = frame_of(MessageKind::kBarrier, encoded(Barrier{"b", 0, 0, 1, 1}), true);
+  files["barrier_of_one.frame"] = frame_of(MessageKind::kBarrier, encoded(Barrier{"b", 0, 0, 1, 1, {}}), true);
 
   Bytes wrong = pull;
   wrong[4] = std::byte{2};

@@ -86,7 +86,9 @@ inline PushHead sample_push_head(uint32_t count, uint32_t dim) {
   head.sequence = 9;
   head.oldest = 4;
   head.step = 1000;
+  head.seen = 0x51;
   head.epoch = 3;
+  head.rank = 2;
   head.kind = PushKind::kDelta;
   head.lr = 0.5;
   head.scale = 0.25;
@@ -113,7 +115,7 @@ inline std::vector<std::byte> sample_pull() {
 inline std::vector<std::byte> sample_rows_reply() {
   const std::array<float, 6> values = {1, 2, 3, 4, 5, 6};
   Writer out;
-  RowsHead{2, 3}.encode(out);
+  RowsHead{7, 2, 3}.encode(out);
   out.put_array(std::span<const float>(values));
   return taken(out);
 }
@@ -147,6 +149,21 @@ inline std::vector<std::byte> sample_rows() {
   return encoded(Rows{0x1112131415161718, 0x40, false, 3, 1, keys, updates, last_seen, weights, state});
 }
 
+inline std::vector<std::byte> sample_barrier() {
+  const std::array<std::byte, 3> brings = {std::byte{1}, std::byte{2}, std::byte{3}};
+  return encoded(Barrier{"epoch end", 3, 1, 4, 30'000, brings});
+}
+
+inline std::vector<std::byte> sample_barrier_reply() {
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  return encoded(BarrierReply{{bytes, {}}});
+}
+
+inline std::vector<std::byte> sample_finish_step_reply() {
+  const std::array<Key, 3> keys = {1, 2, 3};
+  return encoded(FinishStepReply{{{0x1112131415161718, keys}, {0x2122232425262728, {}}}});
+}
+
 inline std::vector<Sample> all_samples() {
   const uint64_t table = 0x1112131415161718;
   return {
@@ -161,7 +178,11 @@ inline std::vector<Sample> all_samples() {
       {"push_reply", MessageKind::kReply, encoded(PushReply{true}), transcode<PushReply>},
       {"pull_dense", MessageKind::kPullDense, encoded(PullDense{table, {0, 2, 5}}), transcode<PullDense>},
       {"push_dense", MessageKind::kPushDense, sample_push_dense(), transcode<PushDense>},
-      {"barrier", MessageKind::kBarrier, encoded(Barrier{"epoch end", 3, 1, 4, 30'000}), transcode<Barrier>},
+      {"barrier", MessageKind::kBarrier, sample_barrier(), transcode<Barrier>},
+      {"barrier_reply", MessageKind::kReply, sample_barrier_reply(), transcode<BarrierReply>},
+      {"finish_step", MessageKind::kFinishStep, encoded(FinishStep{"train", 1000, 1, 4, 512, 30'000, false, true}),
+       transcode<FinishStep>},
+      {"finish_step_reply", MessageKind::kReply, sample_finish_step_reply(), transcode<FinishStepReply>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
       {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},

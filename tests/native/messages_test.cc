@@ -41,19 +41,25 @@ const std::map<std::string, std::string> kGolden = {
      "1817161514131211030000001000000000000000000000000000000000000000"
      "2a00000000000000ffffffffffffffff"},
     {"push",
-     "1817161514131211282726252423222109000000000000000400000000000000"
-     "e803000000000000030000000000003f0000803e030000000100000002000000"
-     "0700000000000000080000000000000009000000000000000000803f000000c0"
-     "0000003f00000000"},
+     "1817161514131211282726252423222109000000000000000400000000000000e8030000000000000000000000000000"
+     "510000000000000003000000020000000000003f0000803e030000000100000002000000000000000700000000000000"
+     "080000000000000009000000000000000000803f000000c00000003f00000000"},
     {"push_reply", "0100000000000000"},
     {"pull_dense", "1817161514131211030000000000000000000000020000000500000000000000"},
     {"push_dense",
-     "1817161514131211282726252423222109000000000000000400000000000000"
-     "e803000000000000030000000000003f0000803e030000000000000002000000"
-     "000000000200000005000000000000000000803f000000400000404000008040"},
+     "1817161514131211282726252423222109000000000000000400000000000000e8030000000000000000000000000000"
+     "510000000000000003000000020000000000003f0000803e030000000000000002000000000000000000000002000000"
+     "05000000000000000000803f000000400000404000008040"},
+    {"barrier_reply", "0200000000000000030000000000000001020300000000000000000000000000"},
+    {"finish_step",
+     "e80300000000000001000000040000000000000000008040307500000000000000010000000000000500000000000000"
+     "747261696e000000"},
+    {"finish_step_reply",
+     "020000000000000018171615141312110300000000000000010000000000000002000000000000000300000000000000"
+     "28272625242322210000000000000000"},
     {"barrier",
-     "0300000000000000010000000400000030750000000000000900000000000000"
-     "65706f636820656e6400000000000000"},
+     "030000000000000001000000040000003075000000000000090000000000000065706f636820656e6400000000000000"
+     "03000000000000000102030000000000"},
     {"statistics_reply",
      "0200000000000000000000000000000008000000000000007265717565737473"
      "0c00000000000000050000000000000075736572730000000400000000000000"
@@ -95,10 +101,7 @@ BOOST_AUTO_TEST_CASE(every_message_has_the_bytes_it_always_had) {
     }
   }
   BOOST_TEST(hex(sample_rows_reply()) ==
-             "0200000003000000"
-             "0000803f00000040"
-             "0000404000008040"
-             "0000a0400000c040");
+             "070000000000000002000000030000000000803f0000004000004040000080400000a0400000c040");
 }
 
 BOOST_AUTO_TEST_CASE(every_message_comes_back_as_it_was) {
@@ -118,7 +121,8 @@ BOOST_AUTO_TEST_CASE(every_truncation_of_every_message_is_refused) {
       Payload part(std::span<const std::byte>(sample.payload).first(length));
       auto back = sample.transcode(part.bytes());
       // A dense push carries as many values as fit: the table knows how many belong there, and refuses others.
-      const bool just_fewer_values = sample.kind == MessageKind::kPushDense && length % 8 == 0 && length >= 64 + 16;
+      const bool just_fewer_values =
+          sample.kind == MessageKind::kPushDense && length % 8 == 0 && length >= PushHead::kBytes + 16;
       BOOST_TEST(back.has_value() == just_fewer_values, sample.name << " of " << length << " bytes");
       if (!back) BOOST_TEST(code_of(back) == ErrorCode::kMalformed);
     }
@@ -149,9 +153,9 @@ BOOST_AUTO_TEST_CASE(absurd_counts_are_refused) {
   }
   for (uint32_t count : kAbsurd32) {
     BOOST_TEST(refusal<Pull>(with(sample_pull(), 8, count)) == ErrorCode::kMalformed);
-    BOOST_TEST(refusal<Push>(with(sample_push(), 52, count)) == ErrorCode::kMalformed);
-    BOOST_TEST(refusal<Push>(with(sample_push(), 56, count)) == ErrorCode::kMalformed);
-    BOOST_TEST(refusal<PushDense>(with(sample_push_dense(), 52, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<Push>(with(sample_push(), 72, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<Push>(with(sample_push(), 76, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<PushDense>(with(sample_push_dense(), 72, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<Rows>(with(sample_rows(), 24, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<Rows>(with(sample_rows(), 28, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<DescribeTable>(with(encoded(DescribeTable{"users"}), 0, count)) == ErrorCode::kMalformed);
@@ -159,7 +163,7 @@ BOOST_AUTO_TEST_CASE(absurd_counts_are_refused) {
                ErrorCode::kMalformed);
   }
   // Both at once: their product wraps to what is there.
-  auto wrapped = with(with(sample_push(), 52, uint32_t{1} << 31), 56, uint32_t{1} << 31);
+  auto wrapped = with(with(sample_push(), 72, uint32_t{1} << 31), 76, uint32_t{1} << 31);
   BOOST_TEST(refusal<Push>(wrapped) == ErrorCode::kMalformed);
 }
 
@@ -181,8 +185,8 @@ BOOST_AUTO_TEST_CASE(values_outside_their_enumeration_are_refused) {
   for (size_t flag : {kinds + 2, rule + 2, rule + 3, rule + 4}) {
     BOOST_TEST(refusal<CreateTable>(with(create, flag, uint8_t{2})) == ErrorCode::kMalformed);
   }
-  BOOST_TEST(refusal<Push>(with(sample_push(), 60, uint8_t{0})) == ErrorCode::kMalformed);
-  BOOST_TEST(refusal<Push>(with(sample_push(), 60, uint8_t{4})) == ErrorCode::kMalformed);
+  BOOST_TEST(refusal<Push>(with(sample_push(), 80, uint8_t{0})) == ErrorCode::kMalformed);
+  BOOST_TEST(refusal<Push>(with(sample_push(), 80, uint8_t{4})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<Pull>(with(sample_pull(), 16, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<PushReply>(with(encoded(PushReply{true}), 0, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<CreateTableReply>(with(encoded(CreateTableReply{1, true}), 8, uint8_t{2})) ==
@@ -216,20 +220,20 @@ BOOST_AUTO_TEST_CASE(a_table_that_cannot_be_is_refused_while_decoding) {
 
 BOOST_AUTO_TEST_CASE(a_push_with_impossible_numbers_is_refused) {
   for (float lr : {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    BOOST_TEST(refusal<Push>(with(sample_push(), 44, lr)) == ErrorCode::kInvalidArgument);
+    BOOST_TEST(refusal<Push>(with(sample_push(), 64, lr)) == ErrorCode::kInvalidArgument);
   }
   for (float scale : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    BOOST_TEST(refusal<Push>(with(sample_push(), 48, scale)) == ErrorCode::kInvalidArgument);
+    BOOST_TEST(refusal<Push>(with(sample_push(), 68, scale)) == ErrorCode::kInvalidArgument);
   }
   BOOST_TEST(refusal<Push>(with(sample_push(), 24, uint64_t{10})) == ErrorCode::kMalformed);  // oldest > sequence
-  BOOST_TEST(refusal<Push>(with(sample_push(), 48, -0.5f)) == kNoError);
+  BOOST_TEST(refusal<Push>(with(sample_push(), 68, -0.5f)) == kNoError);
 }
 
 BOOST_AUTO_TEST_CASE(a_barrier_with_an_impossible_rank_is_refused) {
-  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 1, 1})) == kNoError);
-  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 1, 1, 1})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 0, 1})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, (1u << 20) + 1, 1})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 1, 1, {}})) == kNoError);
+  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 1, 1, 1, {}})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 0, 1, {}})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, (1u << 20) + 1, 1, {}})) == ErrorCode::kInvalidArgument);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_of_no_rows_is_refused) {

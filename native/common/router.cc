@@ -1,4 +1,4 @@
-#include "client/router.h"
+#include "common/router.h"
 
 #include <algorithm>
 #include <array>
