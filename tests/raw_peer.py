@@ -72,6 +72,9 @@ def table_id(name: str) -> int:
     return h ^ h >> 32
 
 
+NO_VERSION = (1 << 64) - 1
+
+
 @dataclass(frozen=True)
 class Push:
     """A sparse push, field by field."""
@@ -85,6 +88,8 @@ class Push:
     sequence: int = 1
     oldest: int = 1
     step: int = 1
+    group: int = 0
+    rank: int = 0
     lr: float = 1.0
     scale: float = 1.0
     kind: int = DELTA
@@ -93,9 +98,9 @@ class Push:
     def payload(self) -> bytes:
         count = len(self.keys) if self.count is None else self.count
         head = struct.pack(
-            "<QQQQQIffIIB3x",
-            table_id(self.table), self.worker, self.sequence, self.oldest, self.step, self.epoch, self.lr, self.scale,
-            count, self.dim, self.kind,
+            "<QQQQQQQIIffIIB7x",
+            table_id(self.table), self.worker, self.sequence, self.oldest, self.step, self.group, NO_VERSION,
+            self.epoch, self.rank, self.lr, self.scale, count, self.dim, self.kind,
         )  # fmt: skip
         return padded(head + struct.pack(f"<{len(self.keys)}q{len(self.values)}f", *self.keys, *self.values))
 
