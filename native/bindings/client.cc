@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,8 +17,6 @@ namespace flota {
 namespace {
 
 std::chrono::milliseconds ms(int64_t time) { return std::chrono::milliseconds(time); }
-
-PushOptions push_options(PushKind kind, float lr, float scale, uint64_t step) { return {kind, lr, scale, step}; }
 
 // Holds a Python object for a call in the background, and lets go of it under the interpreter's lock.
 Client::Keep keep_alive(nb::object object) {
@@ -65,6 +64,32 @@ void bind_options(nb::module_& module) {
       .def("done", &Pending::done);
 }
 
+void bind_batch(nb::module_& module) {
+  nb::class_<PushOptions>(module, "PushOptions")
+      .def(
+          "__init__",
+          [](PushOptions* self, PushKind kind, float lr, float scale, uint64_t step, uint64_t group, uint32_t rank) {
+            new (self) PushOptions{kind, lr, scale, step, group, rank};
+          },
+          nb::arg("kind"), nb::arg("lr"), nb::arg("scale"), nb::arg("step"), nb::arg("group") = 0, nb::arg("rank") = 0)
+      .def_rw("lr", &PushOptions::lr);
+  nb::class_<Batch>(module, "Batch")
+      .def(
+          "route",
+          [](Batch& self, uintptr_t keys, size_t count, uintptr_t places) {
+            self.route(array_at<const Key>(keys, count));
+            std::memcpy(array_at<uint32_t>(places, count).data(), self.places().data(), count * sizeof(uint32_t));
+          },
+          nb::call_guard<nb::gil_scoped_release>(), nb::arg("keys"), nb::arg("count"), nb::arg("places"))
+      .def(
+          "copy_keys",
+          [](const Batch& self, uintptr_t out) {
+            std::memcpy(array_at<Key>(out, self.keys().size()).data(), self.keys().data(), self.keys().size_bytes());
+          },
+          nb::arg("out"))
+      .def("__len__", [](const Batch& self) { return self.keys().size(); });
+}
+
 void bind_rows(nb::class_<Client>& client) {
   client
       .def(
@@ -77,11 +102,10 @@ void bind_rows(nb::class_<Client>& client) {
           Waits())
       .def(
           "push",
-          [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values, PushKind kind,
-             float lr, float scale, uint64_t step, int64_t time) {
+          [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values,
+             const PushOptions& options, int64_t time) {
             check(self.push(table, array_at<const Key>(keys, count),
-                            array_at<const float>(values, count * table.spec.dim), push_options(kind, lr, scale, step),
-                            ms(time)));
+                            array_at<const float>(values, count * table.spec.dim), options, ms(time)));
           },
           Waits())
       .def("pull_async",
@@ -91,38 +115,81 @@ void bind_rows(nb::class_<Client>& client) {
                                     array_at<float>(out, count * table.spec.dim), create, ms(time),
                                     keep_alive(std::move(keep)));
            })
-      .def("push_async", [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values,
-                            PushKind kind, float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
-        return self.push_async(table, array_at<const Key>(keys, count),
-                               array_at<const float>(values, count * table.spec.dim),
-                               push_options(kind, lr, scale, step), ms(time), keep_alive(std::move(keep)));
+      .def("push_async",
+           [](Client& self, const RemoteTable& table, uintptr_t keys, size_t count, uintptr_t values,
+              const PushOptions& options, int64_t time, nb::object keep) {
+             return self.push_async(table, array_at<const Key>(keys, count),
+                                    array_at<const float>(values, count * table.spec.dim), options, ms(time),
+                                    keep_alive(std::move(keep)));
+           })
+      .def("make_batch", [](const Client& self) { return std::make_shared<Batch>(self.make_batch()); })
+      .def(
+          "pull_batch",
+          [](Client& self, const RemoteTable& table, Batch& batch, uintptr_t out, bool create, int64_t time) {
+            check(
+                self.pull(table, batch, array_at<float>(out, batch.keys().size() * table.spec.dim), create, ms(time)));
+          },
+          Waits())
+      .def(
+          "push_batch",
+          [](Client& self, const RemoteTable& table, Batch& batch, uintptr_t values, const PushOptions& options,
+             int64_t time) {
+            check(self.push(table, batch, array_at<const float>(values, batch.keys().size() * table.spec.dim), options,
+                            ms(time)));
+          },
+          Waits())
+      .def("pull_batch_async",
+           [](Client& self, const RemoteTable& table, std::shared_ptr<Batch> batch, uintptr_t out, bool create,
+              int64_t time, nb::object keep) {
+             auto rows = array_at<float>(out, batch->keys().size() * table.spec.dim);
+             return self.pull_async(table, std::move(batch), rows, create, ms(time), keep_alive(std::move(keep)));
+           })
+      .def("push_batch_async", [](Client& self, const RemoteTable& table, std::shared_ptr<Batch> batch,
+                                  uintptr_t values, const PushOptions& options, int64_t time, nb::object keep) {
+        auto rows = array_at<const float>(values, batch->keys().size() * table.spec.dim);
+        return self.push_async(table, std::move(batch), rows, options, ms(time), keep_alive(std::move(keep)));
       });
+}
+
+// A parameter for one of the dense calls: its table, the address and the number of its values, and its learning rate.
+using DensePart = std::tuple<const RemoteTable*, uintptr_t, size_t, float>;
+
+std::vector<DensePull> dense_pulls(const std::vector<DensePart>& parts) {
+  std::vector<DensePull> pulls;
+  for (const auto& [table, out, count, lr] : parts) pulls.push_back({table, array_at<float>(out, count)});
+  return pulls;
+}
+
+std::vector<DensePush> dense_pushes(const std::vector<DensePart>& parts, const PushOptions& options) {
+  std::vector<DensePush> pushes;
+  for (const auto& [table, values, count, lr] : parts) {
+    pushes.push_back({table, array_at<const float>(values, count), options});
+    pushes.back().options.lr = lr;
+  }
+  return pushes;
 }
 
 void bind_dense(nb::class_<Client>& client) {
   client
-      .def(
-          "pull_dense",
-          [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time) {
-            check(self.pull_dense(table, array_at<float>(out, count), ms(time)));
-          },
-          Waits())
-      .def(
-          "push_dense",
-          [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind, float lr,
-             float scale, uint64_t step, int64_t time) {
-            check(self.push_dense(table, array_at<const float>(values, count), push_options(kind, lr, scale, step),
-                                  ms(time)));
-          },
-          Waits())
-      .def("pull_dense_async",
-           [](Client& self, const RemoteTable& table, uintptr_t out, size_t count, int64_t time, nb::object keep) {
-             return self.pull_dense_async(table, array_at<float>(out, count), ms(time), keep_alive(std::move(keep)));
+      .def("pull_dense",
+           [](Client& self, const std::vector<DensePart>& parts, int64_t time) {
+             const auto pulls = dense_pulls(parts);
+             Waiting waiting;
+             check(self.pull_dense(pulls, ms(time)));
            })
-      .def("push_dense_async", [](Client& self, const RemoteTable& table, uintptr_t values, size_t count, PushKind kind,
-                                  float lr, float scale, uint64_t step, int64_t time, nb::object keep) {
-        return self.push_dense_async(table, array_at<const float>(values, count), push_options(kind, lr, scale, step),
-                                     ms(time), keep_alive(std::move(keep)));
+      .def("push_dense",
+           [](Client& self, const std::vector<DensePart>& parts, const PushOptions& options, int64_t time) {
+             const auto pushes = dense_pushes(parts, options);
+             Waiting waiting;
+             check(self.push_dense(pushes, ms(time)));
+           })
+      .def("pull_dense_async",
+           [](Client& self, const std::vector<DensePart>& parts, int64_t time, nb::object keep) {
+             return self.pull_dense_async(dense_pulls(parts), ms(time), keep_alive(std::move(keep)));
+           })
+      .def("push_dense_async", [](Client& self, const std::vector<DensePart>& parts, const PushOptions& options,
+                                  int64_t time, nb::object keep) {
+        return self.push_dense_async(dense_pushes(parts, options), ms(time), keep_alive(std::move(keep)));
       });
 }
 
@@ -161,6 +228,7 @@ void bind_pages(nb::class_<Client>& client) {
 
 void bind_client(nb::module_& module) {
   bind_options(module);
+  bind_batch(module);
   nb::class_<Client> client(module, "Client");
   client
       .def_static(

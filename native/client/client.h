@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/background.h"
+#include "client/batch.h"
 #include "client/blocks.h"
 #include "client/lane.h"
 #include "common/push.h"
@@ -44,6 +45,17 @@ struct PushOptions {
   // Workers that train in step (finish_step): the group's hash_name(), 0: none, and this worker's place in it.
   uint64_t group = 0;
   uint32_t rank = 0;
+};
+
+// A dense parameter's values, to where they go or where they come from.
+struct DensePull {
+  const RemoteTable* table = nullptr;
+  std::span<float> out;
+};
+struct DensePush {
+  const RemoteTable* table = nullptr;
+  std::span<const float> values;
+  PushOptions options;
 };
 
 // A worker's end of a step, and the rows that the step has changed, by table.
@@ -89,9 +101,23 @@ class Client {
   // Values of equal keys are summed (kAssign: the last one counts) and applied once.
   Result<void> push(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
                     const PushOptions& options, Time time);
-  Result<void> pull_dense(const RemoteTable& table, std::span<float> out, Time time);
+  // The same for keys that were made ready before: one row for each distinct key, in the batch's order.
+  Batch make_batch() const { return Batch(map_); }
+  Result<void> pull(const RemoteTable& table, Batch& batch, std::span<float> out, bool create, Time time);
+  Result<void> push(const RemoteTable& table, Batch& batch, std::span<const float> values, const PushOptions& options,
+                    Time time);
+  // Several parameters at once cost little more than one. Requires: the tables outlive the call.
+  Result<void> pull_dense(std::span<const DensePull> pulls, Time time);
+  Result<void> push_dense(std::span<const DensePush> pushes, Time time);
+  Result<void> pull_dense(const RemoteTable& table, std::span<float> out, Time time) {
+    const DensePull one{&table, out};
+    return pull_dense(std::span(&one, 1), time);
+  }
   Result<void> push_dense(const RemoteTable& table, std::span<const float> values, const PushOptions& options,
-                          Time time);
+                          Time time) {
+    const DensePush one{&table, values, options};
+    return push_dense(std::span(&one, 1), time);
+  }
 
   // The same in the background. Pulls run in the order they were started, pushes likewise, also relative to pushes that
   // wait; `keep` lives as long as the call and owns the memory that the spans point to.
@@ -100,9 +126,12 @@ class Client {
                                       bool create, Time time, Keep keep);
   std::shared_ptr<Pending> push_async(const RemoteTable& table, std::span<const Key> keys,
                                       std::span<const float> values, const PushOptions& options, Time time, Keep keep);
-  std::shared_ptr<Pending> pull_dense_async(const RemoteTable& table, std::span<float> out, Time time, Keep keep);
-  std::shared_ptr<Pending> push_dense_async(const RemoteTable& table, std::span<const float> values,
-                                            const PushOptions& options, Time time, Keep keep);
+  std::shared_ptr<Pending> pull_async(const RemoteTable& table, std::shared_ptr<Batch> batch, std::span<float> out,
+                                      bool create, Time time, Keep keep);
+  std::shared_ptr<Pending> push_async(const RemoteTable& table, std::shared_ptr<Batch> batch,
+                                      std::span<const float> values, const PushOptions& options, Time time, Keep keep);
+  std::shared_ptr<Pending> pull_dense_async(std::vector<DensePull> pulls, Time time, Keep keep);
+  std::shared_ptr<Pending> push_dense_async(std::vector<DensePush> pushes, Time time, Keep keep);
 
   // Tells all servers that this worker has pushed all it had to push in the step, and returns when they have averaged
   // and applied what the workers of the group pushed. kDeadline names who is missing.
@@ -143,12 +172,15 @@ class Client {
 
   Result<void> check_settings(const std::vector<TableSpec>& specs, Time time);
   Result<void> create(const std::vector<TableSpec>& specs, Time time);
-  Result<void> send_push(Lane& lane, const RemoteTable& table, std::span<const float> rows, bool rows_are_ordered,
-                         const PushOptions& options, Deadline deadline);
+  // `seen`: the table's version on each server, or empty.
+  Result<void> send_push(Lane& lane, const Router& router, const RemoteTable& table, std::span<const float> rows,
+                         bool rows_are_ordered, std::span<const uint64_t> seen, const PushOptions& options,
+                         Deadline deadline);
   Result<void> push_now(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
                         const PushOptions& options, Time time);
-  Result<void> push_dense_now(const RemoteTable& table, std::span<const float> values, const PushOptions& options,
-                              Time time);
+  Result<void> push_now(const RemoteTable& table, Batch& batch, std::span<const float> values,
+                        const PushOptions& options, Time time);
+  Result<void> push_dense_now(std::span<const DensePush> pushes, Time time);
   // A push's head with a sequence number of its own, which is open until end_push().
   PushHead push_head(const RemoteTable& table, const PushOptions& options);
   void end_push(uint64_t sequence);

@@ -22,12 +22,18 @@ class Lane {
   };
 
   // Sends all requests, then takes the answers, so that servers work at the same time. Every answer is taken even
-  // when one is an error; the first error is returned. At most one request a server.
+  // when one is an error; the first error is returned. A server gets its requests in their order; see Link::send for
+  // what several of them require.
   Result<void> exchange(const std::vector<Request>& requests, Deadline deadline) {
-    for (const Request& request : requests) links_[request.server].send(request.call, deadline);
+    std::vector<std::vector<const Call*>> calls(links_.size());
+    for (const Request& request : requests) calls[request.server].push_back(&request.call);
+    for (size_t server = 0; server < links_.size(); ++server) {
+      if (!calls[server].empty()) links_[server].send(calls[server], deadline);
+    }
     Result<void> first;
-    for (const Request& request : requests) {
-      Result<void> status = links_[request.server].receive(request.call, deadline);
+    for (size_t server = 0; server < links_.size(); ++server) {
+      if (calls[server].empty()) continue;
+      Result<void> status = links_[server].receive(calls[server], deadline);
       if (!status && first) first = std::move(status);
     }
     return first;

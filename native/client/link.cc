@@ -90,7 +90,7 @@ Result<void> Link::receive_once(const Call& call, Deadline deadline) {
   answered_ = false;
   FrameReader frame(*stream_, options_.max_payload);
   FLOTA_ASSIGN(FrameHeader header, frame.next(deadline));
-  if (header.request != request_) return Error{ErrorCode::kMalformed, "an answer to another request"};
+  if (header.request != expected_) return Error{ErrorCode::kMalformed, "an answer to another request"};
   if (header.kind == MessageKind::kReply) {
     FLOTA_TRY(call.receive(frame, deadline));
     return frame.finish(deadline);
@@ -104,27 +104,39 @@ Result<void> Link::receive_once(const Call& call, Deadline deadline) {
   return reply.error;
 }
 
-void Link::send(const Call& call, Deadline deadline) {
-  sent_ = send_once(call, deadline);
-  if (!sent_) stream_.reset();
+void Link::send(Calls calls, Deadline deadline) {
+  expected_ = request_ + 1;
+  for (const Call* call : calls) {
+    sent_ = send_once(*call, deadline);
+    if (!sent_) {
+      stream_.reset();
+      return;
+    }
+  }
 }
 
-Result<void> Link::receive(const Call& call, Deadline deadline) {
-  const auto started = Deadline::Clock::now();
+Result<void> Link::receive(Calls calls, Deadline deadline) {
+  auto started = Deadline::Clock::now();
   milliseconds pause(5);
+  Result<void> first;   // error of a call
   Result<void> before;  // why the last try but one failed: the deadline that ends the last one tells less
-  for (int tries = 1;; ++tries) {
-    Result<void> status = sent_ ? receive_once(call, deadline) : sent_;
-    if (status) return {};
-    Error error = status.error();
+  for (int tries = 1; !calls.empty();) {
+    Result<void> status = sent_ ? receive_once(*calls.front(), deadline) : sent_;
+    Error error = status ? Error{} : status.error();
+    const bool final_answer = status || (answered_ && error.code != ErrorCode::kShuttingDown);
+    if (final_answer) {
+      if (!status && first) first = error.with(name());
+      calls = calls.subspan(1);
+      ++expected_;
+      started = Deadline::Clock::now();
+      tries = 1;
+      pause = milliseconds(5);
+      before = {};
+      continue;
+    }
     if (error.code == ErrorCode::kDeadline && !before && deadline.passed()) error = before.error();
     before = error;
-    if (answered_) {
-      answered_ = false;
-      if (error.code != ErrorCode::kShuttingDown) return error.with(name());
-    } else {
-      stream_.reset();
-    }
+    stream_.reset();
     if (!may_pass(error.code)) return error.with(name());
     if (deadline.passed()) {
       return Error{error.code, name() + ": " + error.message + "; gave up after " +
@@ -135,9 +147,11 @@ Result<void> Link::receive(const Call& call, Deadline deadline) {
     std::this_thread::sleep_for(Interrupt::slice(std::min(pause, deadline.left())));
     FLOTA_TRY(Interrupt::check());
     pause = std::min(pause * 2, milliseconds(500));
-    *call.repeated = true;
-    send(call, deadline);
+    for (const Call* call : calls) *call->repeated = true;
+    send(calls, deadline);
+    ++tries;
   }
+  return first;
 }
 
 void Link::close() { stream_.reset(); }

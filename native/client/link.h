@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "common/deadline.h"
@@ -48,11 +49,14 @@ class Link {
  public:
   explicit Link(LinkOptions options) : options_(std::move(options)) {}
 
-  // Sends without waiting for the answer, connecting if need be. Failures are kept for receive(), which tries again.
-  void send(const Call& call, Deadline deadline);
-  // Waits for the answer; whatever breaks on the way is mended (connect, send again) until the deadline. The error
-  // names the server.
-  Result<void> receive(const Call& call, Deadline deadline);
+  // Sends the calls one after another without waiting for answers, connecting if need be. Failures are kept for
+  // receive(), which tries again. Requires, with several: either their payloads or their answers are small, so that
+  // nobody waits for a peer that waits for him.
+  using Calls = std::span<const Call* const>;
+  void send(Calls calls, Deadline deadline);
+  // Waits for the answers; whatever breaks on the way is mended (connect, send again what was not answered) until the
+  // deadline. Every answer is taken even when one is an error; returns the first error, which names the server.
+  Result<void> receive(Calls calls, Deadline deadline);
 
   // "server 1 (10.0.0.7:7164)"
   std::string name() const;
@@ -66,7 +70,8 @@ class Link {
 
   LinkOptions options_;
   std::unique_ptr<Stream> stream_;
-  uint64_t request_ = 0;
+  uint64_t request_ = 0;   // the number of the last request
+  uint64_t expected_ = 0;  // the number of the next answer
   Result<void> sent_;
   bool answered_ = false;  // the error came from the server's own answer, and trying again would not change it
 };

@@ -117,10 +117,10 @@ class _Table:
 
     def _push_settings(
         self, kind: PushKind, lr: float | None, scale: float, step: int | None
-    ) -> tuple[_core.PushKind, float, float, int]:
+    ) -> _core.PushOptions:
         # A worker that counts no steps of its own gets its pushes counted.
         self._pushed += 1
-        return (
+        return _core.PushOptions(
             choose("kind", kind, _PUSH_KINDS),
             self.lr if lr is None else number("the learning rate", lr, low=0.0),
             number("scale", scale),
@@ -225,7 +225,7 @@ class SparseTable(_Table):
             address(keys_array),
             len(keys_array),
             address(rows),
-            *self._push_settings(kind, lr, scale, step),
+            self._push_settings(kind, lr, scale, step),
             self._session.time(timeout),
         )
 
@@ -248,7 +248,7 @@ class SparseTable(_Table):
             address(keys_array),
             len(keys_array),
             address(rows),
-            *self._push_settings(kind, lr, scale, step),
+            self._push_settings(kind, lr, scale, step),
             self._session.time(timeout),
             (keys_array, rows),
         )
@@ -293,16 +293,14 @@ class DenseTable(_Table):
     def pull(self, *, out: Array | None = None, timeout: float | None = None) -> Array:
         """The parameter, ``float32`` of its shape."""
         values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
-        self._session.native.pull_dense(
-            self._table, address(values), math.prod(self.shape), self._session.time(timeout)
-        )
+        self._session.native.pull_dense([self._part(values)], self._session.time(timeout))
         return values
 
     def pull_async(self, *, out: Array | None = None, timeout: float | None = None) -> Future[Array]:
         """``pull`` in the background."""
         values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
         pending = self._session.native.pull_dense_async(
-            self._table, address(values), math.prod(self.shape), self._session.time(timeout), values
+            [self._part(values)], self._session.time(timeout), (self._table, values)
         )
         return Future(pending, values)
 
@@ -318,13 +316,8 @@ class DenseTable(_Table):
     ) -> None:
         """Applies values of the parameter's shape; see ``SparseTable.push``."""
         array = as_values(values, self.shape, "values")
-        self._session.native.push_dense(
-            self._table,
-            address(array),
-            math.prod(self.shape),
-            *self._push_settings(kind, lr, scale, step),
-            self._session.time(timeout),
-        )
+        options = self._push_settings(kind, lr, scale, step)
+        self._session.native.push_dense([self._part(array, options.lr)], options, self._session.time(timeout))
 
     def push_async(
         self,
@@ -338,15 +331,14 @@ class DenseTable(_Table):
     ) -> Future[None]:
         """``push`` in the background, after all pushes before it."""
         array = as_values(values, self.shape, "values")
+        options = self._push_settings(kind, lr, scale, step)
         pending = self._session.native.push_dense_async(
-            self._table,
-            address(array),
-            math.prod(self.shape),
-            *self._push_settings(kind, lr, scale, step),
-            self._session.time(timeout),
-            array,
+            [self._part(array, options.lr)], options, self._session.time(timeout), (self._table, array)
         )
         return Future(pending, None)
+
+    def _part(self, values: Array, lr: float = 0.0) -> tuple[_core.RemoteTable, int, int, float]:
+        return self._table, address(values), math.prod(self.shape), lr
 
     def export(self, timeout: float | None = None) -> Iterator[RowPage]:
         """The blocks, whole, one a page: weights, state and counters."""

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "common/router.h"
+
+namespace flota {
+
+// The keys of one training batch, made ready once for the pull of their rows and the push of their gradients: each
+// distinct key has one row, in the order of keys(). Thread safety: one thread at a time.
+class Batch {
+ public:
+  explicit Batch(const ShardMap& map) : router_(map), versions_(map.servers, kNoVersion) {}
+
+  void route(std::span<const Key> keys) {
+    router_.route(keys);
+    versions_.assign(versions_.size(), kNoVersion);
+  }
+
+  std::span<const Key> keys() const { return router_.distinct(); }
+  // For each of the caller's keys, the place of its row.
+  std::span<const uint32_t> places() const { return router_.place(); }
+  const Router& router() const { return router_; }
+
+  // What the table's version was on each server when the rows were pulled: how stale gradients are is counted from it.
+  static constexpr uint64_t kNoVersion = ~uint64_t{0};
+  std::span<uint64_t> versions() { return versions_; }
+
+ private:
+  Router router_;
+  std::vector<uint64_t> versions_;
+};
+
+}  // namespace flota
