@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TypeVar
 
 from flota.errors import InvalidArgument
@@ -21,6 +21,13 @@ def whole(name: str, value: object, low: int, high: int) -> int:
         shown = f"2**{high.bit_length()} - 1" if high >= 1 << 32 and high & (high + 1) == 0 else str(high)
         raise InvalidArgument(f"{name} must be a whole number from {low} to {shown}, not {value!r}")
     return int(value)
+
+
+def number(name: str, value: object, low: float, high: float) -> float:
+    """A number within these bounds, both included."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+        raise InvalidArgument(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+    return float(value)
 
 
 def flag(name: str, value: object) -> bool:

@@ -1,0 +1,56 @@
+"""Which worker reads what: whole files, or its part of each batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from flota import checks
+from flota.errors import InvalidArgument
+
+File = TypeVar("File", bound="str | os.PathLike[str]")
+
+_MOST_WORKERS = 1 << 20
+
+
+def check_worker(worker_index: int, worker_num: int) -> tuple[int, int]:
+    """This worker's index and the number of all, if they fit."""
+    worker_num = checks.whole("worker_num", worker_num, 1, _MOST_WORKERS)
+    return checks.whole("worker_index", worker_index, 0, worker_num - 1), worker_num
+
+
+def get_file_shard(files: Sequence[File], worker_index: int, worker_num: int) -> list[File]:
+    """The files that this worker reads: a block of the list, such that each file is read by exactly one worker and the
+    first workers have one file more where they do not come out even.
+
+    All workers must pass the same list in the same order: sort what ``os.listdir`` or ``glob`` return.
+    """
+    if isinstance(files, (str, bytes)) or not isinstance(files, Sequence):
+        raise InvalidArgument(f"files must be a list of paths in an order that all workers share, not {files!r}")
+    for file in files:
+        if not isinstance(file, (str, os.PathLike)):
+            raise InvalidArgument(f"files must be a list of paths, and {file!r} is none")
+    worker_index, worker_num = check_worker(worker_index, worker_num)
+    each, more = divmod(len(files), worker_num)
+    begin = worker_index * each + min(worker_index, more)
+    return list(files[begin : begin + each + (worker_index < more)])
+
+
+def own_part(count: int, worker_index: int, worker_num: int) -> range:
+    """This worker's samples of ``count`` that all workers share."""
+    return range(count * worker_index // worker_num, count * (worker_index + 1) // worker_num)
+
+
+def own_batches(rows: int, batch_size: int, worker_index: int, worker_num: int) -> Iterator[range]:
+    """The places of this worker's batches among ``rows`` samples.
+
+    The workers' batches of a step stand side by side: together they are the batch that one process would take with
+    ``worker_num`` times the batch size. The samples that are left at the end are shared out; a worker for which none
+    is left has a batch less.
+    """
+    together = batch_size * worker_num
+    for begin in range(0, rows, together):
+        part = own_part(min(together, rows - begin), worker_index, worker_num)
+        if part:
+            yield range(begin + part.start, begin + part.stop)
