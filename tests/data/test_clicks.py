@@ -200,6 +200,12 @@ def test_neighbouring_features_act_together():
     assert np.linalg.matrix_rank(products, tol=1e-6) == 1
 
 
+def test_where_all_samples_are_alike_there_is_nothing_to_know():
+    clicks = Clicks(1000, features=1, dense=0, vocabulary=[1])
+    assert len(set(clicks.probabilities())) == 1
+    assert clicks.bayes_auc() == pytest.approx(0.5)
+
+
 # --- what makes no sense ---
 
 

@@ -105,7 +105,7 @@ class ClickModel:
         # Scores of different seeds come out alike, whatever weights their commonest ids happened to get.
         self._shift, self._scale = 0.0, 1.0
         scores = self.look(self._PILOT)[2]
-        self._scale = self._SPREAD / float(scores.std())
+        self._scale = self._SPREAD / (float(scores.std()) or 1.0)
         self._shift = self._CENTRE - self._scale * float(scores.mean())
 
     def look(self, rows: Integers) -> tuple[npt.NDArray[np.float32], Integers, Floats, npt.NDArray[np.float32]]:
