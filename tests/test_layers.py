@@ -18,7 +18,7 @@ NATIVE = ROOT / "native"
 # Top to bottom. A module may use the lines below its own, never its neighbours. "flota" is the public __init__: what
 # stands above it sees flota as a user does.
 PYTHON_LAYERS = """
-    cli __main__
+    cli launch_ps __main__
     paddle
     flota
     launch observe
@@ -27,7 +27,7 @@ PYTHON_LAYERS = """
     nn optim data metrics checkpoint
     client server
     tables
-    roles strategy
+    roles strategy report
     config rules initializer arrays
     checks
     errors

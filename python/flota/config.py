@@ -10,6 +10,9 @@ from flota.errors import InvalidArgument
 SECRET = "FLOTA_SECRET"
 SECRET_FILE = "FLOTA_SECRET_FILE"
 TIMEOUT = "FLOTA_TIMEOUT"
+REPORT = "FLOTA_REPORT"
+POD_IP = "POD_IP"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -30,6 +33,11 @@ def job_secret() -> str:
     )
 
 
+def has_secret() -> bool:
+    """Whether the environment names a secret; ``job_secret`` may still fail to read it."""
+    return bool(os.environ.get(SECRET) or os.environ.get(SECRET_FILE))
+
+
 def default_timeout() -> float:
     """Seconds that a call may take when nothing else is said: ``FLOTA_TIMEOUT``, or 30."""
     text = os.environ.get(TIMEOUT)
@@ -47,3 +55,26 @@ def default_timeout() -> float:
 def child_environment(**settings: str) -> dict[str, str]:
     """This process's environment with some settings on top, for a process that it starts."""
     return {**os.environ, **settings}
+
+
+def pod_ip() -> str:
+    """The address that the job knows this host by, where somebody has said so: ``POD_IP``, or nothing."""
+    return os.environ.get(POD_IP, "").strip()
+
+
+def visible_devices() -> str | None:
+    """The GPUs that this process and those it starts may use: ``CUDA_VISIBLE_DEVICES``; None when nobody has said."""
+    return os.environ.get(VISIBLE_DEVICES)
+
+
+def report_address() -> tuple[str, int] | None:
+    """Where a worker reports its progress, and as which worker; None when nobody listens.
+
+    ``FLOTA_REPORT`` is the path of a Unix datagram socket that ``flota launch`` opened; it is set for servers as well,
+    which have no steps to report.
+    """
+    path = os.environ.get(REPORT)
+    if not path or os.environ.get("TRAINING_ROLE") != "TRAINER":
+        return None
+    index = os.environ.get("PADDLE_TRAINER_ID", "")
+    return (path, int(index)) if index.isdecimal() else None

@@ -1,0 +1,24 @@
+"""Launches of small scripts, in a folder of their own; nothing that a test started outlives it."""
+
+import sys
+import textwrap
+
+import pytest
+from launched import PRELUDE, Launch, clean_environment
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts ``python -m flota.launch FLAGS train.py``, where train.py is the given text after the prelude."""
+    started = []
+
+    def start(script, *flags, module="flota.launch", arguments=(), **settings):
+        (tmp_path / "train.py").write_text(PRELUDE + textwrap.dedent(script))
+        command = [sys.executable, "-m", *module.split(), *flags, "train.py", *arguments]
+        launch = Launch(tmp_path, command, clean_environment(**settings))
+        started.append(launch)
+        return launch
+
+    yield start
+    for launch in started:
+        launch.clean_up()
