@@ -1,0 +1,52 @@
+"""The command ``flota``: ``flota launch …``, ``flota --version``, ``flota --help``."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib import import_module, metadata
+
+# Name: (the module whose ``main(arguments)`` does it, what it does). Imported on use: no command pays for another.
+COMMANDS = {
+    "launch": ("flota.launch", "start the servers and workers of a job: flota launch --worker_num 2 train.py"),
+}
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: flota COMMAND [ARGUMENTS]",
+            "",
+            *lines,
+            "",
+            "flota COMMAND --help says more; flota --version, which flota",
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments:
+        print(_help(), file=sys.stderr)
+        return 2
+    name, *rest = arguments
+    if name in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if name in ("-V", "--version", "version"):
+        print(f"flota {metadata.version('flota')}")
+        return 0
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(COMMANDS)}"
+        print(f"flota: no command {name}: {hint}", file=sys.stderr)
+        return 2
+    status: int = import_module(COMMANDS[name][0]).main(rest)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

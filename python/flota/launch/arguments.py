@@ -1,0 +1,180 @@
+"""The command line of a launch: Fleet's flags, and a few of flota's own."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flota.errors import InvalidArgument
+
+_HETER = ("heter_workers", "heter_worker_num", "heter_devices")
+_NO_HETER = "flota has one kind of worker, which may use GPUs (--gpus): there are no heter workers"
+
+VIEWS = ("auto", "live", "plain", "none")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What was asked for; the names are those of the flags. None and "" mean: not said."""
+
+    gpus: str | None
+    http_port: int | None
+    ips: str
+    log_dir: str
+    nproc_per_node: int | None
+    server_num: int | None
+    servers: str
+    training_script: str
+    training_script_args: list[str]
+    worker_num: int | None
+    workers: str
+    timeout: float
+    view: str
+
+
+class _Once(argparse.Action):
+    """Keeps a flag's value; another value for it, also by an alias, is refused: one of the two would be ignored."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        seen: dict[str, Any] = namespace.__dict__.setdefault("_seen", {})
+        if seen.setdefault(self.dest, values) != values:
+            parser.error(f"{option}={values} contradicts {self.option_strings[0]}={seen[self.dest]}, given before it")
+        setattr(namespace, self.dest, values)
+
+
+def _count(text: str) -> int | None:
+    """A number that may be left empty, as scripts do with a variable that is not set."""
+    if not text.strip():
+        return None
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, not {number}")
+    return number
+
+
+_count.__name__ = "number"  # argparse's word for it in "invalid number value: 'two'"
+
+
+def _port(text: str) -> int | None:
+    number = _count(text)
+    if number is not None and not 1 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is between 1 and 65535, not {number}")
+    return number
+
+
+_port.__name__ = "port"
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1e6:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text}")
+    return number
+
+
+_seconds.__name__ = "number"
+
+
+class _Parser:
+    """An argparse parser whose flags may be written with dashes, and which knows the nearest name of a misspelt one."""
+
+    def __init__(self, prog: str) -> None:
+        self.argparse = argparse.ArgumentParser(
+            prog=prog,
+            description="Start the servers and workers of a job, show how they do, and stop them together.",
+            usage="%(prog)s [flags] train.py [arguments of train.py]",
+            epilog="The job's secret comes from FLOTA_SECRET or FLOTA_SECRET_FILE; a job on one host makes its own.",
+            allow_abbrev=False,
+        )
+        self.flags: list[str] = []
+
+    def add(self, group: argparse._ArgumentGroup, *names: str, **options: Any) -> None:
+        """Adds a flag under all its names, each with underscores and with dashes."""
+        spellings = [spelling for name in names for spelling in (name, "--" + name[2:].replace("_", "-"))]
+        self.flags += spellings
+        options.setdefault("action", _Once)
+        if len(names) > 1:
+            options["help"] += f" (also {', '.join(names[1:])})"
+        group.add_argument(*dict.fromkeys(spellings), **options)
+
+    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        known, unknown = self.argparse.parse_known_args(argv)
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            near = difflib.get_close_matches(flag, self.flags, n=1)
+            self.argparse.error(f"there is no flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+        return known
+
+
+def _parser(prog: str) -> _Parser:
+    parser = _Parser(prog)
+    job = parser.argparse.add_argument_group("the job")
+    parser.add(
+        job, "--server_num", type=_count, metavar="N", help="servers of the whole job; one for each host unless said"
+    )
+    parser.add(
+        job, "--worker_num", "--trainer_num", type=_count, metavar="N",
+        help="workers of the whole job; unless said, one for each of --gpus or each host",
+    )  # fmt: skip
+    parser.add(
+        job, "--gpus", "--devices", metavar="LIST",
+        help="0,1,…: the i-th worker of this host sees device i of these alone",
+    )  # fmt: skip
+    parser.add(job, "--nproc_per_node", type=_count, metavar="N", help="workers of each host")
+
+    hosts = parser.argparse.add_argument_group("several hosts", "Give the same command on each of them.")
+    parser.add(hosts, "--servers", default="", metavar="LIST", help="host:port,… of every server; ports from 6170")
+    parser.add(
+        hosts, "--workers", "--trainers", default="", metavar="LIST",
+        help="host:port,… of every worker; ports from 6170 + servers",
+    )  # fmt: skip
+    parser.add(
+        hosts, "--ips", default="", metavar="LIST",
+        help="the hosts, when only numbers are given: they take servers and workers in turn, from port 6170; "
+        "beside --servers or --workers, the address among theirs that this host has",
+    )  # fmt: skip
+    parser.add(
+        hosts, "--http_port", type=_port, metavar="PORT",
+        help="port of PADDLE_GLOO_HTTP_ENDPOINT, an address kept for the script's own use",
+    )  # fmt: skip
+
+    here = parser.argparse.add_argument_group("this launch")
+    parser.add(here, "--log_dir", default="log", metavar="DIR", help="folder of serverlog.N and workerlog.N; log")
+    parser.add(
+        here, "--timeout", type=_seconds, default=10.0, metavar="SECONDS",
+        help="time that processes have to end before they are killed; 10",
+    )  # fmt: skip
+    parser.add(here, "--view", choices=VIEWS, default="auto", help="a table that moves, lines, or nothing")
+    parser.add(
+        here, "--no_view", dest="view", action="store_const", const="none", default="auto", help="same as --view none"
+    )
+
+    refused = parser.argparse.add_argument_group("refused unless empty", _NO_HETER)
+    for name in _HETER:
+        parser.add(refused, "--" + name, default="", metavar="…", help=argparse.SUPPRESS)
+
+    parser.argparse.add_argument("training_script", help=argparse.SUPPRESS)
+    parser.argparse.add_argument("training_script_args", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
+    """Reads the command line. What is no number, no flag or no file is refused here; what contradicts, by the plan."""
+    given = vars(_parser(prog).parse(argv))
+    given.pop("_seen", None)
+    for name in _HETER:
+        value = given.pop(name)
+        if value.strip() not in ("", "0"):
+            raise InvalidArgument(f"--{name}={value}: {_NO_HETER}")
+    given["gpus"] = given["gpus"] or None
+    arguments = Arguments(**given)
+    script = Path(arguments.training_script)
+    if not script.is_file():
+        raise InvalidArgument(f"there is no script {script} (in {Path.cwd()})")
+    return arguments

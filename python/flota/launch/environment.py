@@ -1,0 +1,91 @@
+"""What a launch tells each process by its environment, and what it prints: names and shape are those of Fleet."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+
+from flota.launch.arguments import Arguments
+from flota.launch.hosts import Endpoint
+from flota.launch.plan import Member, Plan
+
+# Widths of Fleet's box: names, values, the gap between them.
+_NAMES, _VALUES, _GAP = 40, 45, 2
+
+# Fleet's configuration table, in its order.
+_CONFIGURATION = (
+    "gpus", "heter_worker_num", "heter_workers", "http_port", "ips", "log_dir", "nproc_per_node", "server_num",
+    "servers", "training_script", "training_script_args", "worker_num", "workers",
+)  # fmt: skip
+_REFUSED = {"heter_worker_num": None, "heter_workers": ""}  # never anything else
+
+
+def member_environment(plan: Plan, member: Member, folder: str) -> dict[str, str]:
+    """Who this process is and where the others are; ``folder`` is one that all processes of this host can write to."""
+    build = {"server": _server_environment, "worker": _worker_environment}[member.role]
+    return {name: value for name, value in build(plan, member, folder).items() if value is not None}
+
+
+def _server_environment(plan: Plan, member: Member, folder: str) -> dict[str, str | None]:
+    return {
+        "PADDLE_TRAINERS_NUM": str(len(plan.workers)),
+        "TRAINING_ROLE": "PSERVER",
+        # A server finds itself among the servers by POD_IP:PADDLE_PORT, so this is the host as it is written there.
+        "POD_IP": member.endpoint.host,
+        "PADDLE_GLOO_RENDEZVOUS": "3",
+        "PADDLE_PSERVERS_IP_PORT_LIST": _list(plan.servers),
+        "PADDLE_PORT": str(member.endpoint.port),
+        "PADDLE_WITH_GLOO": "0",
+        "PADDLE_HETER_TRAINER_IP_PORT_LIST": "",
+        "PADDLE_TRAINER_ENDPOINTS": _list(plan.workers),
+        "PADDLE_GLOO_HTTP_ENDPOINT": str(plan.rendezvous),
+        "PADDLE_GLOO_FS_PATH": folder,
+    }
+
+
+def _worker_environment(plan: Plan, member: Member, folder: str) -> dict[str, str | None]:
+    # A worker that sees one device knows it as its first, whatever its number on the host.
+    selected = None if member.device is None else "0"
+    return {
+        "PADDLE_GLOO_HTTP_ENDPOINT": str(plan.rendezvous),
+        "PADDLE_GLOO_RENDEZVOUS": "3",
+        "PADDLE_PSERVERS_IP_PORT_LIST": _list(plan.servers),
+        "PADDLE_WITH_GLOO": "0",
+        "PADDLE_TRAINER_ENDPOINTS": _list(plan.workers),
+        "FLAGS_selected_gpus": selected,
+        "PADDLE_GLOO_FS_PATH": folder,
+        "PADDLE_TRAINERS_NUM": str(len(plan.workers)),
+        "TRAINING_ROLE": "TRAINER",
+        "XPU_VISIBLE_DEVICES": member.device,
+        "PADDLE_HETER_TRAINER_IP_PORT_LIST": "",
+        "PADDLE_TRAINER_ID": str(member.index),
+        "CUDA_VISIBLE_DEVICES": member.device,
+        "FLAGS_selected_xpus": selected,
+    }
+
+
+def _list(endpoints: Iterable[Endpoint]) -> str:
+    return ",".join(map(str, endpoints))
+
+
+def configuration_table(arguments: Arguments) -> str:
+    """Fleet's table of what is in effect, and flota's own flags below it where they were used."""
+    values = {**vars(arguments), **_REFUSED}
+    own = {"timeout": 10.0, "view": "auto"}
+    names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
+    lines = [f"{name}: {values[name]}".rstrip() for name in names]
+    return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])
+
+
+def environment_table(environment: Mapping[str, str]) -> str:
+    """Fleet's box. A list too long for it goes on below, cut after a comma: Fleet shows its end only."""
+
+    def row(name: str, value: str) -> str:
+        return f"    |{name:>{_NAMES}}{' ' * _GAP}{value:^{_VALUES}}|"
+
+    width = _NAMES + _GAP + _VALUES
+    rows = [f"    +{'=' * width}+", row("Distributed Envs", "Value"), f"    +{'-' * width}+"]
+    for name, value in environment.items():
+        pieces = textwrap.wrap(value.replace(",", ", "), _VALUES) or [""]
+        rows += [row(name if i == 0 else "", piece.replace(", ", ",")) for i, piece in enumerate(pieces)]
+    return "\n".join([*rows, f"    +{'=' * width}+"])

@@ -1,0 +1,62 @@
+"""A process that ends the job's processes when the launcher is killed.
+
+SIGKILL leaves the launcher no time. The kernel ends its children then (see ``processes``), but not theirs: readers of
+data, commands in a pipe. The guard holds the reading end of a pipe whose other end only the launcher has; when that
+closes, in whatever way, it kills every process group that it was told of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+
+
+class Guard:
+    def __init__(self) -> None:
+        """Starts the guard. Requires: no threads yet, since the guard is a copy of this process."""
+        reading, self._writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                _watch(reading)
+            finally:
+                os._exit(0)
+        os.close(reading)
+
+    def add(self, group: int) -> None:
+        self._tell(f"+{group}\n")
+
+    def remove(self, group: int) -> None:
+        """Takes back a group. Requires: its leader is not waited for yet; after that its number may mean another."""
+        self._tell(f"-{group}\n")
+
+    def close(self) -> None:
+        """Ends the guard, and the groups that were not taken back."""
+        os.close(self._writing)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+    def _tell(self, line: str) -> None:
+        # Somebody may have killed the guard; the job goes on without it.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._writing, line.encode())
+
+
+def _watch(reading: int) -> None:
+    # No signal that is meant for the launcher reaches this process.
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    # Nor does it hold open what the launcher's readers wait to see closed, least of all the pipe's other end.
+    kept = fcntl.fcntl(reading, fcntl.F_DUPFD, 3)
+    os.closerange(0, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    groups: set[int] = set()
+    with os.fdopen(kept, encoding="ascii") as lines:
+        for line in lines:
+            (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,138 @@
+"""The processes of a job on this host: started, watched and ended together with all that they start."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from flota.errors import SystemFailure
+from flota.launch.guard import Guard
+from flota.launch.plan import Member
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_LOOK = 0.02  # seconds between looks at processes that were told to end
+_KILLED_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
+
+
+def _die_with(launcher: int) -> Callable[[], None]:
+    """What a child does before it becomes the script's: it asks the kernel for SIGKILL when the launcher ends.
+
+    Requires: the launcher's main thread starts it; to the kernel the parent is that thread.
+    """
+
+    def ask() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != launcher:  # it ended before the kernel was asked
+            os._exit(1)
+
+    return ask
+
+
+class Process:
+    """One process: the leader of a group (and session) of its own, which ends with it."""
+
+    def __init__(self, member: Member, log: Path, guard: Guard) -> None:
+        self.member = member
+        self.name = member.name
+        self.log = log
+        self.status: int | None = None  # as subprocess has it: below 0 for a signal
+        self.asked_to_stop = False
+        self._guard = guard
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self.status is None
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        try:
+            with self.log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
+                    preexec_fn=_die_with(os.getpid()),  # safe: there are no threads
+                )
+        except OSError as error:
+            raise SystemFailure(f"{self.name} could not be started: {error}") from error
+        self._guard.add(self._process.pid)
+
+    def poll(self) -> bool:
+        """Whether the process has ended, by now; then what it started has, too."""
+        if not self.running or self._process is None:
+            return True
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return False
+        # Until the leader is waited for, its number is that of this group and can be no other's.
+        self.signal(signal.SIGKILL)
+        self._guard.remove(self._process.pid)
+        self.status = self._process.wait()
+        return True
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the whole group."""
+        if self.running and self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell would say: 128 + the signal's number for a process that one ended."""
+        status = self.status or 0
+        return status if status >= 0 else 128 - status
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.status is None:
+            return "runs"
+        if self.status >= 0:
+            return f"ended with exit status {self.status}"
+        try:
+            return f"was killed by {signal.Signals(-self.status).name}"
+        except ValueError:
+            return f"was killed by signal {-self.status}"
+
+    def last_lines(self, count: int) -> list[str]:
+        """The end of its log."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - 256 * count))
+            return log.read().decode(errors="replace").splitlines()[-count:]
+        return []
+
+
+def stop(processes: Sequence[Process], grace: float, hurry: Callable[[], bool]) -> None:
+    """Ends processes: SIGTERM, then SIGKILL for those that are left after ``grace`` seconds, or when told to hurry."""
+    running = [process for process in processes if not process.poll()]
+    for process in running:
+        process.asked_to_stop = True
+        process.signal(signal.SIGTERM)
+        process.signal(signal.SIGCONT)  # one that is paused hears nothing
+    deadline = time.monotonic() + grace
+    while not all(process.poll() for process in running) and time.monotonic() < deadline and not hurry():
+        time.sleep(_LOOK)
+    for process in running:
+        process.signal(signal.SIGKILL)
+    deadline = time.monotonic() + _KILLED_WAIT
+    while not all(process.poll() for process in running):
+        if time.monotonic() > deadline:
+            left = ", ".join(f"{process.name} (pid {process.pid})" for process in running if process.running)
+            raise SystemFailure(f"the kernel has not ended {left} {_KILLED_WAIT:g} s after SIGKILL")
+        time.sleep(_LOOK)
