@@ -57,7 +57,7 @@ class Reporter:
             self.close()
 
     def step(self, step: int, samples: int, loss: SupportsFloat | None = None) -> None:
-        """Says that ``step`` is done and had so many samples.
+        """Says that ``step``, counted from 1, is done and had so many samples.
 
         ``loss`` may be a tensor: it is turned into a number only when a report is sent, which on a GPU waits for it.
         """

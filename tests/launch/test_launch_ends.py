@@ -1,9 +1,11 @@
 """However a launch is ended, no process stays behind: not the servers, not the workers, not what they have started."""
 
 import os
+import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from launched import alive
@@ -34,9 +36,12 @@ def test_a_signal_stops_everything(start, number, status):
 def test_nothing_outlives_a_launcher_that_is_killed(start):
     launch = start(WITH_CHILDREN, "--worker_num=2")
     launch.pids(*NAMES)
+    folder = Path(re.search(r"/\S+/flota-launch-\w+", launch.output)[0])
+    assert folder.exists()
     launch.process.kill()
     launch.wait()
     launch.nothing_is_left()
+    wait_until(lambda: not folder.exists())
 
 
 def test_the_guard_ends_with_the_launcher(start):

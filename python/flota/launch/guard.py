@@ -1,4 +1,4 @@
-"""A process that ends the job's processes when the launcher is killed.
+"""A process that ends the job's processes, and takes away its folder, when the launcher is killed.
 
 SIGKILL leaves the launcher no time. The kernel ends its children then (see ``processes``), but not theirs: readers of
 data, commands in a pipe. The guard holds the reading end of a pipe whose other end only the launcher has; when that
@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
+from pathlib import Path
 
 
 class Guard:
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         """Starts the guard. Requires: no threads yet, since the guard is a copy of this process."""
         reading, self._writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _watch(reading)
+                _watch(reading, folder)
             finally:
                 os._exit(0)
         os.close(reading)
@@ -33,7 +35,7 @@ class Guard:
         self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """Ends the guard, and the groups that were not taken back."""
+        """Ends the guard, the groups that were not taken back, and the folder."""
         os.close(self._writing)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
@@ -44,7 +46,7 @@ class Guard:
             os.write(self._writing, line.encode())
 
 
-def _watch(reading: int) -> None:
+def _watch(reading: int, folder: Path) -> None:
     # No signal that is meant for the launcher reaches this process.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -60,3 +62,4 @@ def _watch(reading: int) -> None:
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)

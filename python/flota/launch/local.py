@@ -227,7 +227,7 @@ def _launch(argv: Sequence[str] | None, prog: str) -> int:
     for note in plan.notes:
         say(note)
     signals = Signals()
-    with contextlib.closing(Guard()) as guard, _private_folder() as folder:
+    with _private_folder() as folder, contextlib.closing(Guard(folder)) as guard:
         return Launch(plan, folder, guard, signals).run(view)
 
 
