@@ -99,8 +99,6 @@ class _Parser:
         spellings = [spelling for name in names for spelling in (name, "--" + name[2:].replace("_", "-"))]
         self.flags += spellings
         options.setdefault("action", _Once)
-        if len(names) > 1:
-            options["help"] += f" (also {', '.join(names[1:])})"
         group.add_argument(*dict.fromkeys(spellings), **options)
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
@@ -145,17 +143,23 @@ def _parser(prog: str) -> _Parser:
     )  # fmt: skip
 
     here = parser.argparse.add_argument_group("this launch")
-    parser.add(here, "--log_dir", default="log", metavar="DIR", help="folder of serverlog.N and workerlog.N; log")
+    parser.add(
+        here, "--log_dir", default="log", metavar="DIR", help="folder of serverlog.N and workerlog.N (default: log)"
+    )
     parser.add(
         here, "--timeout", type=_seconds, default=10.0, metavar="SECONDS",
-        help="time that processes have to end before they are killed; 10",
+        help="time that processes have to end before they are killed (default: 10)",
     )  # fmt: skip
-    parser.add(here, "--view", choices=VIEWS, default="auto", help="a table that moves, lines, or nothing")
+    parser.add(
+        here, "--view", choices=VIEWS, default="auto", help="a table that moves (live), lines (plain), or nothing"
+    )
     parser.add(
         here, "--no_view", dest="view", action="store_const", const="none", default="auto", help="same as --view none"
     )
 
-    refused = parser.argparse.add_argument_group("refused unless empty", _NO_HETER)
+    refused = parser.argparse.add_argument_group(
+        "refused unless empty", f"{', '.join('--' + name for name in _HETER)}: {_NO_HETER}"
+    )
     for name in _HETER:
         parser.add(refused, "--" + name, default="", metavar="…", help=argparse.SUPPRESS)
 
