@@ -74,6 +74,7 @@ void bind_batch(nb::module_& module) {
           nb::arg("kind"), nb::arg("lr"), nb::arg("scale"), nb::arg("step"), nb::arg("group") = 0, nb::arg("rank") = 0)
       .def_rw("lr", &PushOptions::lr);
   nb::class_<Batch>(module, "Batch")
+      .def("__init__", [](Batch* self) { new (self) Batch(ShardMap::even(1)); })
       .def(
           "route",
           [](Batch& self, uintptr_t keys, size_t count, uintptr_t places) {

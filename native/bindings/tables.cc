@@ -3,6 +3,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
+#include "client/batch.h"
 #include "table/dense_table.h"
 #include "table/sparse_table.h"
 
@@ -35,6 +36,21 @@ void bind_tables(nb::module_& module) {
           },
           Release(), nb::arg("keys"), nb::arg("count"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"),
           nb::arg("scale"), nb::arg("step"))
+      .def(
+          "pull_batch",
+          [](SparseTable& self, const Batch& batch, uintptr_t out, bool create) {
+            self.pull(batch.keys(), array_at<float>(out, batch.keys().size() * self.dim()),
+                      create ? Missing::kCreate : Missing::kInitial);
+          },
+          Release(), nb::arg("batch"), nb::arg("out"), nb::arg("create"))
+      .def(
+          "push_batch",
+          [](SparseTable& self, const Batch& batch, uintptr_t values, PushKind kind, float lr, float scale,
+             uint64_t step) {
+            self.push(kind, Step{lr, scale, step}, batch.keys(), reinterpret_cast<const float*>(values));
+          },
+          Release(), nb::arg("batch"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"), nb::arg("scale"),
+          nb::arg("step"))
       .def_prop_ro("rows", &SparseTable::rows)
       .def_prop_ro("bytes", &SparseTable::bytes)
       .def_prop_ro("dim", &SparseTable::dim);

@@ -254,6 +254,22 @@ class SparseTable(_Table):
         )
         return Future(pending, None)
 
+    def make_batch(self) -> _core.Batch:
+        """An empty batch: ``route`` gives it its keys."""
+        return self._session.native.make_batch()
+
+    def pull_batch(self, batch: _core.Batch, out: Array, *, create: bool = True, timeout: float | None = None) -> None:
+        """The rows of the batch's distinct keys, in its order."""
+        rows = output_like(out, (len(batch), self.dim), out)
+        self._session.native.pull_batch(self._table, batch, address(rows), create, self._session.time(timeout))
+
+    def push_batch(
+        self, batch: _core.Batch, values: Values, options: _core.PushOptions, *, timeout: float | None = None
+    ) -> None:
+        """Applies one row of values to each row of the batch."""
+        rows = as_values(values, (len(batch), self.dim), "values")
+        self._session.native.push_batch(self._table, batch, address(rows), options, self._session.time(timeout))
+
     def rows(self, timeout: float | None = None) -> int:
         """How many rows there are, on all servers."""
         _, rows, _ = self._session.native.describe(self.name, self._session.time(timeout))

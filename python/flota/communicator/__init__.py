@@ -1,0 +1,1 @@
+"""What one training step does with gradients."""

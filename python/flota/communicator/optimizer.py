@@ -1,0 +1,101 @@
+"""The distributed optimizer: to a script it is the torch optimizer that it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, overload
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.nn.table import TableParameter
+
+
+class Communicator(Protocol):
+    """What a step does with gradients: one for each mode."""
+
+    def step(self, optimizer: DistributedOptimizer) -> None: ...
+
+
+class DistributedOptimizer(torch.optim.Optimizer):
+    """Behaves as the optimizer that it wraps: ``param_groups``, ``zero_grad``, ``state_dict``, schedulers.
+
+    ``step`` hands the gradients to the mode's communicator. Learning rates and other settings are read from
+    ``param_groups`` in every step.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        # Not Optimizer.__init__: groups, state and defaults are the wrapped optimizer's own, so that whoever changes
+        # one sees it in the other.
+        self.wrapped = optimizer
+        self.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
+        self.communicator: Communicator | None = None
+        self.steps = 0
+
+    def tables(self) -> list[tuple[TableParameter, dict[str, Any]]]:
+        """Every table that is trained, with its group."""
+        return [
+            (parameter, group)
+            for group in self.param_groups
+            for parameter in group["params"]
+            if isinstance(parameter, TableParameter)
+        ]
+
+    def dense(self) -> list[tuple[torch.nn.Parameter, dict[str, Any]]]:
+        """Every other parameter, with its group."""
+        return [
+            (parameter, group)
+            for group in self.param_groups
+            for parameter in group["params"]
+            if not isinstance(parameter, TableParameter)
+        ]
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        if self.communicator is None:
+            raise InvalidArgument(
+                "the first step comes before flota.init_worker(): call it after distributed_optimizer"
+            )
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self.communicator.step(self)
+        self.steps += 1
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for table, _ in self.tables():
+            if set_to_none:
+                table.grad = None
+            elif table.grad is not None:
+                table.grad.zero_()
+        for parameter, _ in self.dense():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad.detach_().zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.wrapped.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.wrapped.load_state_dict(state_dict)
+        # torch makes new ones.
+        self.param_groups = self.wrapped.param_groups
+        self.state = self.wrapped.state
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self.communicator is not None:
+            raise InvalidArgument("the servers' tables are made: add parameter groups before flota.init_worker()")
+        self.wrapped.add_param_group(param_group)
+
+    def __repr__(self) -> str:
+        return f"Distributed{self.wrapped!r}"

@@ -1,0 +1,6 @@
+"""Modules whose rows live in tables: what modellers touch."""
+
+from flota.nn.collection import EmbeddingCollection
+from flota.nn.embedding import Embedding, EmbeddingBag
+
+__all__ = ["Embedding", "EmbeddingBag", "EmbeddingCollection"]

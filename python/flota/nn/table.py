@@ -1,0 +1,149 @@
+"""A table as a model sees it: a parameter without rows that stands for rows on servers.
+
+Parameter groups, ``requires_grad_``, ``.to()`` and ``state_dict`` see the table through it. Its ``grad`` is the
+gradient of the rows that were looked up since it was last cleared, one row for each distinct key, so that
+``clip_grad_norm_`` and everything else that reads or scales gradients in place works as on any parameter.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from flota import _core
+from flota.errors import InvalidArgument
+from flota.initializer import Initializer
+from flota.rules import Rule
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a module says about its table. ``rule`` None: the optimizer's."""
+
+    name: str
+    dim: int
+    init: Initializer
+    seed: int | None = None
+    rule: Rule | None = None
+
+
+@dataclass
+class Keys:
+    """Keys made ready for pull and push: ``places[i]`` is the row of the caller's key i among the batch's rows."""
+
+    batch: _core.Batch
+    places: torch.Tensor
+
+    def distinct(self) -> torch.Tensor:
+        keys = torch.empty(len(self.batch), dtype=torch.int64)
+        self.batch.copy_keys(keys.data_ptr())
+        return keys
+
+
+class Store(Protocol):
+    """Where a table's rows are: on servers, or in this process."""
+
+    def route(self, keys: torch.Tensor) -> Keys:
+        """``keys``: int64, one-dimensional, contiguous, on the CPU."""
+
+    def pull(self, keys: Keys, create: bool) -> torch.Tensor:
+        """The distinct keys' rows."""
+
+
+@dataclass
+class Gradient:
+    """The gradient of some rows: ``values[i]`` belongs to the batch's row i."""
+
+    keys: Keys
+    rows: torch.Tensor
+
+    @property
+    def values(self) -> torch.Tensor:
+        values = self.rows.grad
+        assert values is not None
+        return values
+
+
+class TableParameter(torch.nn.Parameter):
+    """The handle of a table. Made by modules; see the module's documentation."""
+
+    options: TableOptions
+    store: Store | None
+    samples: int
+    _gradients: list[Gradient]
+    _hidden: bool
+
+    @staticmethod
+    def make(options: TableOptions) -> TableParameter:
+        handle = TableParameter(torch.empty(0, options.dim))
+        handle.options = options
+        handle.store = None
+        handle.samples = 0
+        handle._gradients = []
+        handle._hidden = False
+        return handle
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TableParameter:
+        handle = TableParameter.make(copy.copy(self.options))
+        handle.store = self.store
+        handle.requires_grad_(self.requires_grad)
+        memo[id(self)] = handle
+        return handle
+
+    def bound(self) -> Store:
+        if self.store is None:
+            raise InvalidArgument(
+                f"table {self.options.name!r} is not there yet: give its module's parameters to "
+                "flota.distributed_optimizer and call flota.init_worker() before the first step"
+            )
+        return self.store
+
+    def note_samples(self, count: int) -> None:
+        """How many samples a forward pass in training had: what a worker's gradient weighs in an average."""
+        if torch.is_grad_enabled():
+            self.samples += count
+
+    def add_gradient(self, keys: Keys, rows: torch.Tensor) -> None:
+        self._gradients.append(Gradient(keys, rows))
+
+    def gradient(self) -> Gradient | None:
+        """The gradient of all rows that were looked up, each once."""
+        if len(self._gradients) > 1:
+            self._gradients = [_merged(self.bound(), self._gradients)]
+        return self._gradients[0] if self._gradients else None
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """For a while it looks as if it had no gradient: to a torch optimizer that steps the other parameters."""
+        self._hidden = True
+        try:
+            yield
+        finally:
+            self._hidden = False
+
+    @property
+    def grad(self) -> torch.Tensor | None:
+        gradient = None if self._hidden else self.gradient()
+        return None if gradient is None else gradient.values
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        if value is not None:
+            raise InvalidArgument(
+                f"the gradient of table {self.options.name!r} belongs to its rows: change it in place"
+            )
+        self._gradients = []
+        self.samples = 0
+
+
+def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
+    keys = store.route(torch.cat([gradient.keys.distinct() for gradient in gradients]))
+    values = torch.cat([gradient.values for gradient in gradients])
+    rows = torch.empty(len(keys.batch), values.shape[1])
+    rows.grad = torch.zeros_like(rows).index_add_(0, keys.places, values)
+    return Gradient(keys, rows)
