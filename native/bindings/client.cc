@@ -272,17 +272,18 @@ void bind_client(nb::module_& module) {
           nb::sig("def gather(self, name: str, rank: int, world: int, brings: bytes, time_ms: int) -> list[bytes]"))
       .def(
           "finish_step",
-          [](Client& self, const std::string& group, uint64_t step, uint32_t rank, uint32_t world, double samples,
-             bool leave, bool want_keys, int64_t time) {
+          [](Client& self, const std::string& group, uint64_t step, uint64_t count, uint32_t rank, uint32_t world,
+             double samples, bool leave, bool want_keys, int64_t time) {
             auto changed = [&] {
               Waiting waiting;
-              return take(self.finish_step({group, step, rank, world, samples, leave, want_keys}, ms(time)));
+              return take(self.finish_step({group, step, count, rank, world, samples, leave, want_keys}, ms(time)));
             }();
             nb::dict tables;
             for (const auto& [table, keys] : changed) tables[nb::int_(table)] = column(std::span<const Key>(keys));
             return tables;
           },
-          nb::sig("def finish_step(self, group: str, step: int, rank: int, world: int, samples: float, leave: bool, "
+          nb::sig("def finish_step(self, group: str, step: int, count: int, rank: int, world: int, samples: float, "
+                  "leave: bool, "
                   "want_keys: bool, time_ms: int) -> dict[int, bytes]"))
       .def(
           "statistics",

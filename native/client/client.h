@@ -61,7 +61,8 @@ struct DensePush {
 // A worker's end of a step, and the rows that the step has changed, by table.
 struct StepEnd {
   std::string group;
-  uint64_t step = 0;
+  uint64_t step = 0;   // of the group, from whatever its workers agree on
+  uint64_t count = 0;  // steps that the worker has trained, this one included: what rules count by
   uint32_t rank = 0;
   uint32_t world = 0;
   double samples = 0;      // its weight in the average of all workers' gradients

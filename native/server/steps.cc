@@ -83,13 +83,17 @@ std::string Steps::missing(const Group& group) {
 
 void Steps::apply(Group& group) {
   double samples = 0;
-  for (const auto& [rank, member] : group.ranks) samples += member.finished ? member.samples : 0;
+  uint64_t count = 0;
+  for (const auto& [rank, member] : group.ranks) {
+    samples += member.finished ? member.samples : 0;
+    count = std::max(count, member.finished ? member.count : 0);
+  }
   std::vector<Share> shares;
   for (const auto& [rank, member] : group.ranks) {
     if (member.finished) shares.push_back({samples > 0 ? member.samples / samples : 0, member.pushes});
   }
   group.failed = true;  // unless the next line returns
-  group.rows = std::make_shared<const std::vector<ChangedRows>>(apply_average(shares, group.step));
+  group.rows = std::make_shared<const std::vector<ChangedRows>>(apply_average(shares, count));
   group.failed = false;
   ++group.step;
   for (auto& [rank, member] : group.ranks) {
@@ -117,6 +121,7 @@ Result<Steps::Changed> Steps::finish(const FinishStep& message, Deadline deadlin
   member.finished = member.ever = true;
   member.leaves = message.leave;
   member.last = message.step;
+  member.count = message.count;
   member.samples = message.samples;
   if (complete(*group)) {
     try {

@@ -41,6 +41,7 @@ class Steps {
     bool left = false;
     bool ever = false;  // has finished a step
     uint64_t last = 0;  // that one
+    uint64_t count = 0;
     double samples = 0;
     std::vector<HeldPush> pushes;
   };

@@ -339,6 +339,7 @@ Result<BarrierReply> BarrierReply::decode(std::span<const std::byte> payload) {
 
 void FinishStep::encode(Writer& out) const {
   out.put(step);
+  out.put(count);
   out.put(rank);
   out.put(world);
   out.put(samples);
@@ -353,6 +354,7 @@ Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   FinishStep message;
   message.step = in.get<uint64_t>();
+  message.count = in.get<uint64_t>();
   message.rank = in.get<uint32_t>();
   message.world = in.get<uint32_t>();
   message.samples = in.get<double>();

@@ -150,7 +150,8 @@ struct BarrierReply {
 // A worker has pushed all it had to push in a step, and waits for the others.
 struct FinishStep {
   std::string group;
-  uint64_t step = 0;
+  uint64_t step = 0;   // of the group
+  uint64_t count = 0;  // steps that the worker has trained, this one included: what rules count by
   uint32_t rank = 0;
   uint32_t world = 0;
   double samples = 0;  // its weight in the average of all workers' gradients

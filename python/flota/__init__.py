@@ -6,26 +6,127 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flota import data as data
     from flota import errors as errors
     from flota import initializer as initializer
+    from flota import nn as nn
+    from flota import optim as optim
+    from flota import report as report
     from flota import rules as rules
     from flota import testing as testing
     from flota.client import Client as Client
+    from flota.fleet import all_reduce as all_reduce
+    from flota.fleet import barrier_worker as barrier_worker
+    from flota.fleet import distributed_optimizer as distributed_optimizer
+    from flota.fleet import init as init
+    from flota.fleet import init_server as init_server
+    from flota.fleet import init_worker as init_worker
+    from flota.fleet import is_first_worker as is_first_worker
+    from flota.fleet import is_server as is_server
+    from flota.fleet import is_worker as is_worker
+    from flota.fleet import run_server as run_server
+    from flota.fleet import server_endpoints as server_endpoints
+    from flota.fleet import server_index as server_index
+    from flota.fleet import server_num as server_num
+    from flota.fleet import stop_worker as stop_worker
+    from flota.fleet import worker_endpoints as worker_endpoints
+    from flota.fleet import worker_index as worker_index
+    from flota.fleet import worker_num as worker_num
+    from flota.roles import LocalRoleMaker as LocalRoleMaker
+    from flota.roles import PaddleCloudRoleMaker as PaddleCloudRoleMaker
+    from flota.roles import Role as Role
+    from flota.roles import UserDefinedRoleMaker as UserDefinedRoleMaker
+    from flota.strategy import Async as Async
+    from flota.strategy import DistributedStrategy as DistributedStrategy
+    from flota.strategy import DistributeTranspilerConfig as DistributeTranspilerConfig
+    from flota.strategy import Geo as Geo
+    from flota.strategy import StrategyFactory as StrategyFactory
+    from flota.strategy import Sync as Sync
     from flota.tables import DenseTable as DenseTable
     from flota.tables import SparseTable as SparseTable
 
 # Looked up on first use: a server process must not pay for importing torch.
 _PUBLIC = {
+    "Async": "flota.strategy",
     "Client": "flota.client",
     "DenseTable": "flota.tables",
+    "DistributeTranspilerConfig": "flota.strategy",
+    "DistributedStrategy": "flota.strategy",
+    "Geo": "flota.strategy",
+    "LocalRoleMaker": "flota.roles",
+    "PaddleCloudRoleMaker": "flota.roles",
+    "Role": "flota.roles",
     "SparseTable": "flota.tables",
+    "StrategyFactory": "flota.strategy",
+    "Sync": "flota.strategy",
+    "UserDefinedRoleMaker": "flota.roles",
+    "all_reduce": "flota.fleet",
+    "barrier_worker": "flota.fleet",
+    "distributed_optimizer": "flota.fleet",
+    "init": "flota.fleet",
+    "init_server": "flota.fleet",
+    "init_worker": "flota.fleet",
+    "is_first_worker": "flota.fleet",
+    "is_server": "flota.fleet",
+    "is_worker": "flota.fleet",
+    "run_server": "flota.fleet",
+    "server_endpoints": "flota.fleet",
+    "server_index": "flota.fleet",
+    "server_num": "flota.fleet",
+    "stop_worker": "flota.fleet",
+    "worker_endpoints": "flota.fleet",
+    "worker_index": "flota.fleet",
+    "worker_num": "flota.fleet",
+    "data": None,
     "errors": None,
     "initializer": None,
+    "nn": None,
+    "optim": None,
+    "report": None,
     "rules": None,
     "testing": None,
 }
 
-__all__ = ["Client", "DenseTable", "SparseTable", "errors", "initializer", "rules", "testing"]
+__all__ = [
+    "Async",
+    "Client",
+    "DenseTable",
+    "DistributeTranspilerConfig",
+    "DistributedStrategy",
+    "Geo",
+    "LocalRoleMaker",
+    "PaddleCloudRoleMaker",
+    "Role",
+    "SparseTable",
+    "StrategyFactory",
+    "Sync",
+    "UserDefinedRoleMaker",
+    "all_reduce",
+    "barrier_worker",
+    "data",
+    "distributed_optimizer",
+    "errors",
+    "init",
+    "init_server",
+    "init_worker",
+    "initializer",
+    "is_first_worker",
+    "is_server",
+    "is_worker",
+    "nn",
+    "optim",
+    "report",
+    "rules",
+    "run_server",
+    "server_endpoints",
+    "server_index",
+    "server_num",
+    "stop_worker",
+    "testing",
+    "worker_endpoints",
+    "worker_index",
+    "worker_num",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -99,6 +99,15 @@ class Client:
         return self._session.timeout
 
     @property
+    def native(self) -> _core.Client:
+        """For communicators: the core's client."""
+        return self._session.native
+
+    def time(self, timeout: float | None) -> int:
+        """A call's deadline as the core takes it, in milliseconds."""
+        return self._session.time(timeout)
+
+    @property
     def worker(self) -> int:
         return self._session.native.worker
 

@@ -104,6 +104,11 @@ class _Table:
         self._pushed = 0
 
     @property
+    def native(self) -> _core.RemoteTable:
+        """For communicators: what the core calls the table."""
+        return self._table
+
+    @property
     def name(self) -> str:
         return self._table.spec.name
 
@@ -115,9 +120,7 @@ class _Table:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def _push_settings(
-        self, kind: PushKind, lr: float | None, scale: float, step: int | None
-    ) -> _core.PushOptions:
+    def _push_settings(self, kind: PushKind, lr: float | None, scale: float, step: int | None) -> _core.PushOptions:
         # A worker that counts no steps of its own gets its pushes counted.
         self._pushed += 1
         return _core.PushOptions(
@@ -309,14 +312,14 @@ class DenseTable(_Table):
     def pull(self, *, out: Array | None = None, timeout: float | None = None) -> Array:
         """The parameter, ``float32`` of its shape."""
         values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
-        self._session.native.pull_dense([self._part(values)], self._session.time(timeout))
+        self._session.native.pull_dense([self.part(values)], self._session.time(timeout))
         return values
 
     def pull_async(self, *, out: Array | None = None, timeout: float | None = None) -> Future[Array]:
         """``pull`` in the background."""
         values = torch.empty(self.shape) if out is None else output_like(out, self.shape, out)
         pending = self._session.native.pull_dense_async(
-            [self._part(values)], self._session.time(timeout), (self._table, values)
+            [self.part(values)], self._session.time(timeout), (self._table, values)
         )
         return Future(pending, values)
 
@@ -333,7 +336,7 @@ class DenseTable(_Table):
         """Applies values of the parameter's shape; see ``SparseTable.push``."""
         array = as_values(values, self.shape, "values")
         options = self._push_settings(kind, lr, scale, step)
-        self._session.native.push_dense([self._part(array, options.lr)], options, self._session.time(timeout))
+        self._session.native.push_dense([self.part(array, options.lr)], options, self._session.time(timeout))
 
     def push_async(
         self,
@@ -349,11 +352,12 @@ class DenseTable(_Table):
         array = as_values(values, self.shape, "values")
         options = self._push_settings(kind, lr, scale, step)
         pending = self._session.native.push_dense_async(
-            [self._part(array, options.lr)], options, self._session.time(timeout), (self._table, array)
+            [self.part(array, options.lr)], options, self._session.time(timeout), (self._table, array)
         )
         return Future(pending, None)
 
-    def _part(self, values: Array, lr: float = 0.0) -> tuple[_core.RemoteTable, int, int, float]:
+    def part(self, values: Array, lr: float = 0.0) -> tuple[_core.RemoteTable, int, int, float]:
+        """These values' part in a call for several parameters. Requires: float32, contiguous, on the CPU, and kept."""
         return self._table, address(values), math.prod(self.shape), lr
 
     def export(self, timeout: float | None = None) -> Iterator[RowPage]:

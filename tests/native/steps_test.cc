@@ -19,7 +19,7 @@ PushOptions of_step(uint64_t step, uint32_t rank, float lr = 1) {
 }
 
 StepEnd end_of(uint64_t step, uint32_t rank, uint32_t world, double samples = 1, bool leave = false) {
-  return {kGroup, step, rank, world, samples, leave, true};
+  return {kGroup, step, step + 1, rank, world, samples, leave, true};
 }
 
 // Several workers at once, each with a client of its own. What goes wrong in one is told to the test.

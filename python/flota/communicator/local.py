@@ -28,3 +28,6 @@ class LocalCommunicator:
                     self._stores[handle.options.name].push(gradient, float(lr), optimizer.steps + 1)
                 hidden.enter_context(handle.hidden())
             optimizer.wrapped.step()
+
+    def pause(self) -> None:
+        """There is nobody to wait for."""

@@ -16,6 +16,9 @@ class Communicator(Protocol):
 
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 
+    def pause(self) -> None:
+        """Before this worker waits for the others outside of a step."""
+
 
 class DistributedOptimizer(torch.optim.Optimizer):
     """Behaves as the optimizer that it wraps: ``param_groups``, ``zero_grad``, ``state_dict``, schedulers.

@@ -1,0 +1,147 @@
+"""What sync and async training share: tables on servers, and dense parameters that follow them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flota import _core
+from flota.client import Client
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.stores import RemoteStore
+from flota.nn.table import TableParameter
+from flota.optim import rule_of
+from flota.strategy import DistributedStrategy
+from flota.tables import DenseTable
+
+
+@dataclass(frozen=True)
+class Job:
+    """This worker's place among all, and its connection to the servers."""
+
+    client: Client
+    rank: int
+    world: int
+
+    def barrier(self, name: str) -> None:
+        self.client.barrier(name, rank=self.rank, world=self.world)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A table, its handle in the model, and the group that says how it learns."""
+
+    handle: TableParameter
+    store: RemoteStore
+    group: dict[str, Any]
+
+    def lr(self) -> float:
+        rule = self.handle.options.rule
+        return float(self.group["lr"]) if rule is None else rule.lr
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A dense parameter and its table."""
+
+    parameter: torch.nn.Parameter
+    table: DenseTable
+    group: dict[str, Any]
+
+    def lr(self) -> float:
+        return float(self.group["lr"])
+
+
+class RemoteTables:
+    """Makes a model's tables on the servers. Worker 0 fills the dense ones with its own parameters, and nobody reads
+    them before that; then all workers begin with the same."""
+
+    def __init__(self, job: Job, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
+        self.job = job
+        self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
+        names = _names(optimizer)
+        self.dense = [
+            self._make_dense(names[parameter], parameter, group, optimizer, strategy)
+            for parameter, group in optimizer.dense()
+            if parameter.requires_grad
+        ]
+
+    def begin(self) -> None:
+        if self.job.rank == 0:
+            for dense in self.dense:
+                dense.table.push(dense.parameter.detach().to("cpu", torch.float32), kind="assign")
+        self.job.barrier("flota/filled")
+        self.pull_dense()
+
+    def pull_dense(self) -> None:
+        """Brings the servers' values into the model."""
+        if not self.dense:
+            return
+        values = [torch.empty(dense.table.shape) for dense in self.dense]
+        parts = [dense.table.part(value) for dense, value in zip(self.dense, values, strict=True)]
+        self.job.client.native.pull_dense(parts, self.job.client.time(None))
+        self.take_dense(values)
+
+    @torch.no_grad()
+    def take_dense(self, values: list[torch.Tensor]) -> None:
+        for dense, value in zip(self.dense, values, strict=True):
+            dense.parameter.copy_(value)
+
+    def gradients(self) -> list[tuple[Dense, torch.Tensor]]:
+        """The dense gradients of this step, on the CPU in float32."""
+        return [
+            (dense, dense.parameter.grad.to("cpu", torch.float32).contiguous())
+            for dense in self.dense
+            if dense.parameter.grad is not None
+        ]
+
+    def samples(self) -> float:
+        """How many samples this step had, as far as the modules saw."""
+        return float(max((trained.handle.samples for trained in self.sparse), default=0) or 1)
+
+    def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
+        options = handle.options
+        table = self.job.client.create_sparse_table(
+            options.name,
+            dim=options.dim,
+            rule=options.rule or rule_of(optimizer.wrapped, group),
+            init=options.init,
+            seed=options.seed,
+        )
+        store = RemoteStore(table)
+        handle.store = store
+        return Trained(handle, store, group)
+
+    def _make_dense(
+        self,
+        name: str,
+        parameter: torch.nn.Parameter,
+        group: dict[str, Any],
+        optimizer: DistributedOptimizer,
+        strategy: DistributedStrategy,
+    ) -> Dense:
+        table = self.job.client.create_dense_table(
+            name,
+            shape=tuple(parameter.shape),
+            rule=rule_of(optimizer.wrapped, group),
+            slice_var_up=strategy.slice_var_up,
+            min_block_size=strategy.min_block_size,
+            split_method=strategy.split_method,
+        )
+        return Dense(parameter, table, group)
+
+
+def _names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
+    """Names of the dense parameters: those that the optimizer was given, or their places."""
+    names = {}
+    for number, group in enumerate(optimizer.param_groups):
+        given = group.get("param_names")
+        for place, parameter in enumerate(group["params"]):
+            names[parameter] = f"dense/{given[place] if given else f'{number}.{place}'}"
+    return names
+
+
+def push_options(lr: float, step: int, group: int = 0, rank: int = 0) -> _core.PushOptions:
+    return _core.PushOptions(_core.PushKind.gradient, lr, 1.0, step, group, rank)

@@ -1,0 +1,58 @@
+"""Sync mode: every step sees all workers' steps before it, and none of its own."""
+
+from __future__ import annotations
+
+from flota import _core
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.remote import RemoteTables, push_options
+
+
+class SyncCommunicator:
+    """Gradients of a step are held by the servers until all workers have finished it, then averaged and applied.
+
+    Whoever waits for the others outside of a step (a barrier, the end) leaves first, so that nobody waits for him in
+    turn: workers may have different amounts of data. Those who train on afterwards form a new group.
+    """
+
+    def __init__(self, tables: RemoteTables) -> None:
+        self._tables = tables
+        self._job = tables.job
+        self._groups = 0
+        self._step = 0  # of the group
+        self._trained = 0
+        tables.begin()
+
+    def step(self, optimizer: DistributedOptimizer) -> None:
+        job = self._job
+        group = _core.hash_name(self._group())
+        for trained in self._tables.sparse:
+            gradient = trained.handle.gradient()
+            if gradient is None:
+                continue
+            options = push_options(trained.lr(), self._step, group, job.rank)
+            trained.store.table.push_batch(gradient.keys.batch, gradient.values.to("cpu"), options)
+        parts, kept = [], []
+        for dense, values in self._tables.gradients():
+            parts.append(dense.table.part(values, dense.lr()))
+            kept.append(values)
+        options = push_options(0.0, self._step, group, job.rank)
+        job.client.native.push_dense(parts, options, job.client.time(None))
+        self._trained += 1
+        self._finish(self._tables.samples(), leave=False)
+        self._tables.pull_dense()
+
+    def pause(self) -> None:
+        """Leaves the group: the others' next steps do not wait for this worker."""
+        self._finish(0.0, leave=True)
+        self._groups += 1
+        self._step = 0
+
+    def _group(self) -> str:
+        return f"flota/train/{self._groups}"
+
+    def _finish(self, samples: float, leave: bool) -> None:
+        job = self._job
+        job.client.native.finish_step(
+            self._group(), self._step, self._trained, job.rank, job.world, samples, leave, False, job.client.time(None)
+        )
+        self._step += 1

@@ -1,0 +1,233 @@
+"""The life of a process: who it is, what it serves or trains, and how it ends.
+
+    flota.init()
+    optimizer = flota.distributed_optimizer(torch.optim.Adam(model.parameters()), strategy)
+    if flota.is_server():
+        flota.init_server()
+        flota.run_server()
+    else:
+        flota.init_worker()
+        …                      # an ordinary training loop
+        flota.stop_worker()
+
+Without an environment that says otherwise, the process is a worker that holds the tables itself.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from flota import _core, config, report
+from flota.client import Client
+from flota.communicator.async_ import AsyncCommunicator
+from flota.communicator.local import LocalCommunicator
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.remote import Job, RemoteTables
+from flota.communicator.sync import SyncCommunicator
+from flota.errors import InvalidArgument
+from flota.roles import Placement, Role, RoleMaker, default_role_maker
+from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+
+_LOOK_MS = 200
+
+Reduction = Literal["sum", "min", "max"]
+_REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
+
+
+class Fleet:
+    """One process of a job. Scripts use the functions of ``flota`` that go by the same names."""
+
+    def __init__(self) -> None:
+        self._placement: Placement | None = None
+        self._strategy: DistributedStrategy | None = None
+        self._optimizer: DistributedOptimizer | None = None
+        self._client: Client | None = None
+        self._server: _core.Server | None = None
+        self._calls = 0
+
+    # --- who am I ---
+
+    def init(
+        self,
+        role_maker: RoleMaker | None = None,
+        is_collective: bool = False,
+        strategy: DistributedStrategy | Mode | None = None,
+    ) -> None:
+        """Finds out this process's place. Call it before everything else."""
+        if is_collective:
+            raise InvalidArgument(
+                "is_collective=True: flota trains with parameter servers; use torch DDP for collectives"
+            )
+        self._placement = (default_role_maker() if role_maker is None else role_maker).placement()
+        self._strategy = None if strategy is None else as_strategy(strategy)
+
+    @property
+    def placement(self) -> Placement:
+        if self._placement is None:
+            raise InvalidArgument("call flota.init() first")
+        return self._placement
+
+    def is_worker(self) -> bool:
+        return self.placement.role == Role.WORKER
+
+    def is_server(self) -> bool:
+        return self.placement.role == Role.SERVER
+
+    def is_first_worker(self) -> bool:
+        return self.is_worker() and self.placement.index == 0
+
+    def worker_index(self) -> int:
+        return self.placement.index if self.is_worker() else -1
+
+    def server_index(self) -> int:
+        return self.placement.index if self.is_server() else -1
+
+    def worker_num(self) -> int:
+        return self.placement.worker_num
+
+    def server_num(self) -> int:
+        return self.placement.server_num
+
+    def worker_endpoints(self) -> list[str]:
+        return list(self.placement.worker_endpoints)
+
+    def server_endpoints(self) -> list[str]:
+        return list(self.placement.server_endpoints)
+
+    # --- what to train ---
+
+    def distributed_optimizer(
+        self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy | Mode | None = None
+    ) -> DistributedOptimizer:
+        """The optimizer for this job: it behaves as ``optimizer``, and its steps go to the servers."""
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise InvalidArgument(f"distributed_optimizer needs a torch optimizer, not {optimizer!r}")
+        if strategy is not None or self._strategy is None:
+            self._strategy = as_strategy(strategy)
+        self._optimizer = DistributedOptimizer(optimizer)
+        return self._optimizer
+
+    # --- servers ---
+
+    def init_server(self) -> None:
+        """Begins to listen. Workers may come from here on."""
+        if not self.is_server():
+            raise InvalidArgument("this process is a worker: call init_server() under `if flota.is_server():`")
+        options = _core.ServerOptions()
+        options.endpoint = self.placement.server_endpoints[self.placement.index]
+        options.secret = config.job_secret()
+        options.index = self.placement.index
+        options.count = self.placement.server_num
+        self._server = _core.Server.start(options)
+
+    def run_server(self) -> None:
+        """Serves until the workers have stopped, or until SIGINT or SIGTERM."""
+        if self._server is None:
+            raise InvalidArgument("call flota.init_server() before run_server()")
+        stopped = threading.Event()
+        before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while not stopped.is_set() and not self._server.wait(_LOOK_MS):
+                pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._server.stop()
+            self._server = None
+
+    # --- workers ---
+
+    def init_worker(self) -> None:
+        """Connects to the servers and makes the tables; returns when training may begin."""
+        optimizer, strategy = self._optimizer, self._strategy
+        if optimizer is None or strategy is None:
+            raise InvalidArgument("call flota.distributed_optimizer() before init_worker(): it says what to train")
+        if not self.is_worker():
+            raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
+        if self.placement.local:
+            optimizer.communicator = LocalCommunicator(optimizer)
+            return
+        if isinstance(strategy.mode, Geo):
+            raise InvalidArgument("Geo is not there yet; use Sync() or Async()")
+        self._client = Client(self.server_endpoints(), worker=self.placement.index + 1)
+        job = Job(self._client, self.placement.index, self.placement.worker_num)
+        tables = RemoteTables(job, optimizer, strategy)
+        if isinstance(strategy.mode, Async):
+            optimizer.communicator = AsyncCommunicator(tables, strategy.mode)
+        else:
+            assert isinstance(strategy.mode, Sync)
+            optimizer.communicator = SyncCommunicator(tables)
+
+    def stop_worker(self) -> None:
+        """Ends this worker's part. The servers stop when all workers have."""
+        if self._client is not None:
+            self.barrier_worker()
+            report.finished()
+            if self.is_first_worker():
+                self._client.shutdown()
+            self._client.close()
+            self._client = None
+
+    def barrier_worker(self) -> None:
+        """Waits until all workers are here."""
+        if self.placement.local:
+            return
+        client = self._connected()
+        self._pause()
+        client.barrier("flota/workers", rank=self.placement.index, world=self.placement.worker_num)
+
+    def all_reduce(self, value: float | Sequence[float] | torch.Tensor, mode: Reduction = "sum") -> np.ndarray:
+        """All workers' values, element by element summed (or the least or greatest), the same on every worker."""
+        if mode not in _REDUCTIONS:
+            raise InvalidArgument(f"mode must be one of {', '.join(_REDUCTIONS)}, not {mode!r}")
+        array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        kind = np.int64 if array.dtype.kind in "iub" else np.float64
+        array = np.array(array, dtype=kind, order="C")
+        if self.placement.local:
+            return array
+        client = self._connected()
+        self._pause()
+        parts = client.native.gather(
+            "flota/reduce", self.placement.index, self.placement.worker_num, array.tobytes(), client.time(None)
+        )
+        if {len(part) for part in parts} != {array.nbytes}:
+            raise InvalidArgument("all_reduce: the workers' values have different shapes")
+        # In the order of the workers, so that all of them see the same bits.
+        stacked = np.stack([np.frombuffer(part, dtype=kind).reshape(array.shape) for part in parts])
+        reduced: np.ndarray = np.asarray(_REDUCTIONS[mode](stacked, axis=0))
+        return reduced
+
+    def _pause(self) -> None:
+        if self._optimizer is not None and self._optimizer.communicator is not None:
+            self._optimizer.communicator.pause()
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            raise InvalidArgument("call flota.init_worker() first")
+        return self._client
+
+
+fleet = Fleet()
+init = fleet.init
+is_worker = fleet.is_worker
+is_server = fleet.is_server
+is_first_worker = fleet.is_first_worker
+worker_index = fleet.worker_index
+server_index = fleet.server_index
+worker_num = fleet.worker_num
+server_num = fleet.server_num
+worker_endpoints = fleet.worker_endpoints
+server_endpoints = fleet.server_endpoints
+distributed_optimizer = fleet.distributed_optimizer
+init_server = fleet.init_server
+run_server = fleet.run_server
+init_worker = fleet.init_worker
+stop_worker = fleet.stop_worker
+barrier_worker = fleet.barrier_worker
+all_reduce = fleet.all_reduce
