@@ -1,0 +1,143 @@
+"""Whole training steps of a click-through model: plain torch, flota alone, and flota with servers on the same cores.
+
+26 features into one table, dim 10, 13 dense inputs, 400-400-400, batch 512, SGD, data from memory. Bars, of plain torch
+with two threads: flota alone 0.95; 1 server and 1 worker async 0.85; 2 and 2 async 0.95, sync 0.75.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+
+FEATURES, DENSE, DIM, BATCH, ROWS = 26, 13, 10, 512, 1_000_000
+BARS = {"local": 0.95, "async 1x1": 0.85, "async 2x2": 0.95, "sync 2x2": 0.75}
+
+
+class Model(torch.nn.Module):
+    def __init__(self, embedding: torch.nn.Module) -> None:
+        super().__init__()
+        self.embedding = embedding
+        sizes = [FEATURES * DIM + DENSE, 400, 400, 400]
+        layers: list[torch.nn.Module] = []
+        for before, after in pairwise(sizes):
+            layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+        self.deep = torch.nn.Sequential(*layers, torch.nn.Linear(400, 1))
+
+    def forward(self, dense: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        rows = self.embedding(ids).reshape(len(ids), -1)
+        return self.deep(torch.cat([rows, dense], dim=1)).squeeze(1)
+
+
+class PlainTable(torch.nn.Module):
+    """What a torch user would write: one EmbeddingBag with sparse gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(ROWS, DIM, mode="sum", sparse=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.bag(ids.reshape(-1, 1))
+
+
+def batches(count: int, seed: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    from flota.data.synthetic import Clicks
+
+    data = Clicks(count * BATCH, seed=seed, features=FEATURES, dense=DENSE, vocabulary=ROWS)
+    return [tuple(torch.as_tensor(part) for part in batch) for batch in data.batches(BATCH)]  # type: ignore[misc]
+
+
+def train(model: Model, optimizer: torch.optim.Optimizer, data: list, seconds: float) -> float:
+    """Samples a second of the best of several stretches."""
+    loss_of = torch.nn.BCEWithLogitsLoss()
+    step, best = 0, 0.0
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        started = time.perf_counter()
+        for _ in range(20):
+            dense, ids, label = data[step % len(data)]
+            loss = loss_of(model(dense, ids), label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+        best = max(best, 20 * BATCH / (time.perf_counter() - started))
+    return best
+
+
+def worker(mode: str, seconds: float, out: str) -> None:
+    import flota
+
+    torch.manual_seed(0)
+    if mode == "torch":
+        torch.set_num_threads(2)
+        model = Model(PlainTable())
+        optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        speed = train(model, optimizer, batches(40, 0), seconds)
+    else:
+        flota.init()
+        torch.set_num_threads(2 if flota.worker_num() == 1 else 1)
+        model = Model(flota.nn.EmbeddingCollection(FEATURES, DIM))
+        strategy = flota.Sync() if mode.startswith("sync") else flota.Async()
+        optimizer = flota.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.01), strategy)
+        if flota.is_server():
+            flota.init_server()
+            flota.run_server()
+            return
+        flota.init_worker()
+        data = batches(40, flota.worker_index())
+        flota.barrier_worker()
+        speed = train(model, optimizer, data, seconds)
+        speed = float(flota.all_reduce(speed))
+        if not flota.is_first_worker():
+            flota.stop_worker()
+            return
+        Path(out).write_text(json.dumps(speed))
+        flota.stop_worker()
+        return
+    Path(out).write_text(json.dumps(speed))
+
+
+def run(mode: str, seconds: float) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "speed.json")
+        command = [sys.executable]
+        if "x" in mode:
+            servers, workers = mode.split()[1].split("x")
+            command += ["-m", "flota.launch", "--server_num", servers, "--worker_num", workers, "--log_dir", folder]
+        command += [__file__, "--worker", mode, "--seconds", str(seconds), "--out", out]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return float(json.loads(Path(out).read_text()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(arguments.worker, arguments.seconds, arguments.out)
+        return
+    modes = ["torch", *BARS]
+    best = dict.fromkeys(modes, 0.0)
+    for _ in range(arguments.rounds):
+        for mode in modes:
+            best[mode] = max(best[mode], run(mode, arguments.seconds))
+    for mode in modes:
+        bar = f" (bar {BARS[mode]:.2f})" if mode in BARS else ""
+        print(f"{mode:10} {best[mode]:8,.0f} samples/s, {best[mode] / best['torch']:.2f} of plain torch{bar}")
+    print(json.dumps({"benchmark": "train_ctr", "samples_a_second": best}))
+
+
+if __name__ == "__main__":
+    main()
