@@ -64,7 +64,21 @@ void bind_options(nb::module_& module) {
       .def("done", &Pending::done);
 }
 
+// Adds each row of values to the row of `out` that is its place, in their order.
+void sum_rows(uintptr_t places, size_t count, uintptr_t values, size_t dim, uintptr_t out, size_t rows) {
+  auto place = array_at<const uint32_t>(places, count);
+  auto value = array_at<const float>(values, count * dim);
+  auto sums = array_at<float>(out, rows * dim);
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  for (size_t i = 0; i < count; ++i) {
+    float* sum = sums.data() + size_t{place[i]} * dim;
+    for (size_t j = 0; j < dim; ++j) sum[j] += value[i * dim + j];
+  }
+}
+
 void bind_batch(nb::module_& module) {
+  module.def("sum_rows", &sum_rows, nb::call_guard<nb::gil_scoped_release>(), nb::arg("places"), nb::arg("count"),
+             nb::arg("values"), nb::arg("dim"), nb::arg("out"), nb::arg("rows"));
   nb::class_<PushOptions>(module, "PushOptions")
       .def(
           "__init__",

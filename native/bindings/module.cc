@@ -3,6 +3,8 @@
 #include "bindings/errors.h"
 
 NB_MODULE(_core, module) {
+  // What a script's global variables hold to the very end is no leak; torch keeps tensors, and their hooks, till then.
+  nanobind::set_leak_warnings(false);
   module.doc() = "flota's native core: tables, servers and clients. Use it through flota.client and flota.testing.";
 #if defined(__x86_64__)
   // The wheel is built for x86-64-v3; an older processor would stop at the first row with an illegal instruction.

@@ -84,12 +84,12 @@ class EmbeddingCollection(torch.nn.Module):
             )
         looked = look_up(self.weight, as_keys(ids, "ids"), self.padding_idx, self.training)
         self.weight.note_samples(ids.shape[0])
-        return F.embedding(looked.places, looked.rows).reshape(*ids.shape, self.embedding_dim)
+        return looked.gathered().reshape(*ids.shape, self.embedding_dim)
 
     def pull(self, keys: torch.Tensor) -> torch.Tensor:
         """The keys' rows as they are now; keys without a row show what they would begin with."""
         looked = look_up(self.weight, as_keys(keys, "keys"), self.padding_idx, training=False)
-        return F.embedding(looked.places, looked.rows).reshape(*keys.shape, self.embedding_dim)
+        return looked.gathered().reshape(*keys.shape, self.embedding_dim)
 
     def extra_repr(self) -> str:
         return f"{len(self.features)} features, {self.embedding_dim}, table={self.weight.options.name!r}"

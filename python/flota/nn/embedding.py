@@ -45,7 +45,7 @@ class _Rows(torch.nn.Module):
     def pull(self, keys: torch.Tensor) -> torch.Tensor:
         """The keys' rows as they are now; keys without a row show what they would begin with."""
         looked = look_up(self.weight, self._checked(keys), self.padding_idx, training=False)
-        return F.embedding(looked.places, looked.rows).reshape(*keys.shape, self.embedding_dim)
+        return looked.gathered().reshape(*keys.shape, self.embedding_dim)
 
     def _checked(self, keys: torch.Tensor) -> torch.Tensor:
         as_keys(keys, "keys")
@@ -84,7 +84,7 @@ class Embedding(_Rows):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training)
         self.weight.note_samples(input.shape[0] if input.dim() > 0 else 1)
-        return F.embedding(looked.places, looked.rows).reshape(*input.shape, self.embedding_dim)
+        return looked.gathered().reshape(*input.shape, self.embedding_dim)
 
 
 class EmbeddingBag(_Rows):

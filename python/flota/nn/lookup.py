@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 
+from flota import _core
 from flota.errors import InvalidArgument
 from flota.nn.table import Keys, TableParameter
 
@@ -27,6 +30,30 @@ class Looked:
         self.rows = rows
         self.places = places
         self.padding = padding
+
+    def gathered(self) -> torch.Tensor:
+        """A row for each of the caller's keys."""
+        if self.padding is None and self.rows.device.type == "cpu":
+            return cast(torch.Tensor, _Gather.apply(self.rows, self.places))  # type: ignore[no-untyped-call]
+        return F.embedding(self.places, self.rows, padding_idx=self.padding)
+
+
+class _Gather(torch.autograd.Function):
+    """``rows[places]``. Its backward adds up rows in the keys' order, several times as fast as torch's."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        ctx.count = rows.shape[0]
+        return F.embedding(places, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (places,) = ctx.saved_tensors
+        values = gradients[0].contiguous()
+        sums = torch.empty(ctx.count, values.shape[-1])
+        _core.sum_rows(places.data_ptr(), len(places), values.data_ptr(), values.shape[-1], sums.data_ptr(), ctx.count)
+        return sums, None
 
 
 def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, training: bool) -> Looked:
