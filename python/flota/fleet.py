@@ -27,6 +27,7 @@ from flota import _core, config, report
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
 from flota.communicator.local import LocalCommunicator
+from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables
 from flota.communicator.sync import SyncCommunicator
@@ -150,6 +151,8 @@ class Fleet:
             raise InvalidArgument("call flota.distributed_optimizer() before init_worker(): it says what to train")
         if not self.is_worker():
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
+        if config.report_address() is not None:
+            watch_losses()
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer)
             return

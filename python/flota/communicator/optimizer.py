@@ -7,6 +7,8 @@ from typing import Any, Protocol, overload
 
 import torch
 
+from flota import report
+from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 
@@ -44,6 +46,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
             if isinstance(parameter, TableParameter)
         ]
 
+    def samples(self) -> int:
+        """How many samples the gradients are of, as far as modules over tables have seen; 0: they have seen none."""
+        gradients = [table.gradient() for table, _ in self.tables()]
+        return max((gradient.samples for gradient in gradients if gradient is not None), default=0)
+
     def dense(self) -> list[tuple[torch.nn.Parameter, dict[str, Any]]]:
         """Every other parameter, with its group."""
         return [
@@ -68,8 +75,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        samples = self.samples()
         self.communicator.step(self)
         self.steps += 1
+        report.step(self.steps, samples, last_loss() if loss is None else loss)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -97,10 +97,6 @@ class RemoteTables:
             if dense.parameter.grad is not None
         ]
 
-    def samples(self) -> float:
-        """How many samples this step had, as far as the modules saw."""
-        return float(max((trained.handle.samples for trained in self.sparse), default=0) or 1)
-
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
         table = self.job.client.create_sparse_table(

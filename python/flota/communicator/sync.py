@@ -38,7 +38,7 @@ class SyncCommunicator:
         options = push_options(0.0, self._step, group, job.rank)
         job.client.native.push_dense(parts, options, job.client.time(None))
         self._trained += 1
-        self._finish(self._tables.samples(), leave=False)
+        self._finish(float(optimizer.samples() or 1), leave=False)
         self._tables.pull_dense()
 
     def pause(self) -> None:

@@ -69,12 +69,11 @@ class EmbeddingCollection(torch.nn.Module):
         values = torch.cat([values for values, _ in parts])
         starts = torch.tensor([0] + [len(values) for values, _ in parts[:-1]]).cumsum(0)
         offsets = torch.cat([offsets + start for (_, offsets), start in zip(parts, starts, strict=True)])
-        looked = look_up(self.weight, values, self.padding_idx, self.training)
+        count = samples.pop()
+        looked = look_up(self.weight, values, self.padding_idx, self.training, count)
         bags = F.embedding_bag(
             looked.places, looked.rows, offsets.to(looked.places), mode=self.mode, padding_idx=looked.padding
         )
-        count = samples.pop()
-        self.weight.note_samples(count)
         return bags.reshape(len(self.features), count, self.embedding_dim).transpose(0, 1)
 
     def _forward_matrix(self, ids: torch.Tensor) -> torch.Tensor:
@@ -82,8 +81,7 @@ class EmbeddingCollection(torch.nn.Module):
             raise InvalidArgument(
                 f"a matrix of ids must be [batch, {len(self.features)}], one column a feature, not {list(ids.shape)}"
             )
-        looked = look_up(self.weight, as_keys(ids, "ids"), self.padding_idx, self.training)
-        self.weight.note_samples(ids.shape[0])
+        looked = look_up(self.weight, as_keys(ids, "ids"), self.padding_idx, self.training, ids.shape[0])
         return looked.gathered().reshape(*ids.shape, self.embedding_dim)
 
     def pull(self, keys: torch.Tensor) -> torch.Tensor:

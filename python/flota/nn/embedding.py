@@ -82,8 +82,8 @@ class Embedding(_Rows):
         super().__init__(num_embeddings, embedding_dim, padding_idx, init, name, optimizer, seed)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training)
-        self.weight.note_samples(input.shape[0] if input.dim() > 0 else 1)
+        samples = input.shape[0] if input.dim() > 0 else 1
+        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training, samples)
         return looked.gathered().reshape(*input.shape, self.embedding_dim)
 
 
@@ -115,8 +115,9 @@ class EmbeddingBag(_Rows):
         offsets: torch.Tensor | None = None,
         per_sample_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training)
-        bags = F.embedding_bag(
+        samples = input.shape[0] if offsets is None else len(offsets) - int(self.include_last_offset)
+        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training, samples)
+        return F.embedding_bag(
             looked.places.reshape(input.shape),
             looked.rows,
             None if offsets is None else offsets.to(looked.places),
@@ -125,8 +126,6 @@ class EmbeddingBag(_Rows):
             include_last_offset=self.include_last_offset,
             padding_idx=looked.padding,
         )
-        self.weight.note_samples(bags.shape[0])
-        return bags
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"

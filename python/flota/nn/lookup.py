@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from flota import _core
 from flota.errors import InvalidArgument
-from flota.nn.table import Keys, TableParameter
+from flota.nn.table import Gradient, Keys, TableParameter
 
 
 def as_keys(keys: torch.Tensor, what: str) -> torch.Tensor:
@@ -56,8 +56,9 @@ class _Gather(torch.autograd.Function):
         return sums, None
 
 
-def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, training: bool) -> Looked:
-    """Pulls the keys' rows. In training, missing rows are made, and their gradients are noted in the table."""
+def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, training: bool, samples: int = 0) -> Looked:
+    """Pulls the keys' rows. In training, missing rows are made, and their gradients are noted in the table, as those of
+    so many samples."""
     store = table.bound()
     flat = keys.detach().reshape(-1).to(device="cpu", dtype=torch.int64).contiguous()
     device = table.device
@@ -70,7 +71,7 @@ def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, trai
     rows = store.pull(ready, create=training and torch.is_grad_enabled()).to(device)
     if learns:
         rows.requires_grad_()
-        _note_gradient(table, ready, rows)
+        _note_gradient(table, ready, rows, samples)
     places = ready.places
     if pads is None:
         return Looked(rows, places.to(device), None)
@@ -81,7 +82,7 @@ def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, trai
     return Looked(padded, all_places.to(device), count)
 
 
-def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor) -> None:
+def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor, samples: int) -> None:
     """Only what backward() reaches has a gradient to note, so it is noted there."""
     # The table keeps the rows until the step is over: if the rows kept the table, neither would ever go.
     handle = weakref.ref(table)
@@ -89,6 +90,6 @@ def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor) -> Non
     def note(leaf: torch.Tensor) -> None:
         table = handle()
         if table is not None:
-            table.add_gradient(keys, leaf)
+            table.add_gradient(Gradient(keys, leaf, samples))
 
     rows.register_post_accumulate_grad_hook(note)  # type: ignore[no-untyped-call]

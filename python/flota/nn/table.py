@@ -61,6 +61,7 @@ class Gradient:
 
     keys: Keys
     rows: torch.Tensor
+    samples: int  # of the batch: what a worker's gradient weighs in an average
 
     @property
     def values(self) -> torch.Tensor:
@@ -74,7 +75,6 @@ class TableParameter(torch.nn.Parameter):
 
     options: TableOptions
     store: Store | None
-    samples: int
     _gradients: list[Gradient]
     _hidden: bool
 
@@ -83,7 +83,6 @@ class TableParameter(torch.nn.Parameter):
         handle = TableParameter(torch.empty(0, options.dim))
         handle.options = options
         handle.store = None
-        handle.samples = 0
         handle._gradients = []
         handle._hidden = False
         return handle
@@ -103,13 +102,8 @@ class TableParameter(torch.nn.Parameter):
             )
         return self.store
 
-    def note_samples(self, count: int) -> None:
-        """How many samples a forward pass in training had: what a worker's gradient weighs in an average."""
-        if torch.is_grad_enabled():
-            self.samples += count
-
-    def add_gradient(self, keys: Keys, rows: torch.Tensor) -> None:
-        self._gradients.append(Gradient(keys, rows))
+    def add_gradient(self, gradient: Gradient) -> None:
+        self._gradients.append(gradient)
 
     def gradient(self) -> Gradient | None:
         """The gradient of all rows that were looked up, each once."""
@@ -138,7 +132,6 @@ class TableParameter(torch.nn.Parameter):
                 f"the gradient of table {self.options.name!r} belongs to its rows: change it in place"
             )
         self._gradients = []
-        self.samples = 0
 
 
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
@@ -146,4 +139,4 @@ def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     values = torch.cat([gradient.values for gradient in gradients])
     rows = torch.empty(len(keys.batch), values.shape[1])
     rows.grad = torch.zeros_like(rows).index_add_(0, keys.places, values)
-    return Gradient(keys, rows)
+    return Gradient(keys, rows, sum(gradient.samples for gradient in gradients))
