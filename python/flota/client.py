@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Literal
 
 from flota import _core, config
+from flota.checks import whole
 from flota.errors import InvalidArgument
 from flota.initializer import Constant, Initializer
 from flota.rules import Rule
-from flota.tables import DenseTable, Future, RowPage, Session, SparseTable, choose, milliseconds, whole
+from flota.tables import DenseTable, Future, RowPage, Session, SparseTable, choose, milliseconds
 
 __all__ = ["Client", "DenseTable", "Future", "RowPage", "ServerStatistics", "SparseTable", "Tls"]
 

@@ -29,11 +29,11 @@ from flota.communicator.async_ import AsyncCommunicator
 from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
-from flota.communicator.remote import Job, RemoteTables
+from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
 from flota.communicator.sync import SyncCommunicator
 from flota.errors import InvalidArgument
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
-from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+from flota.strategy import Async, DistributedStrategy, Mode, Sync, as_strategy
 
 _LOOK_MS = 200
 
@@ -156,8 +156,7 @@ class Fleet:
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer)
             return
-        if isinstance(strategy.mode, Geo):
-            raise InvalidArgument("Geo is not there yet; use Sync() or Async()")
+        refuse_what_does_not_act(strategy)
         self._client = Client(self.server_endpoints(), worker=self.placement.index + 1)
         job = Job(self._client, self.placement.index, self.placement.worker_num)
         tables = RemoteTables(job, optimizer, strategy)

@@ -14,6 +14,7 @@ import torch
 
 from flota import _core
 from flota.arrays import Array, Keys, Values, address, as_keys, as_values, output_like
+from flota.checks import whole
 from flota.errors import InvalidArgument
 
 PushKind = Literal["gradient", "delta", "assign"]
@@ -37,14 +38,6 @@ def choose(name: str, value: str, choices: dict[str, T]) -> T:
     if value not in choices:
         raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, not {value!r}")
     return choices[value]
-
-
-def whole(name: str, value: object, low: int, high: int) -> int:
-    """A whole number within these bounds, both included."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
-        shown = f"2**{high.bit_length()} - 1" if high >= 1 << 32 and high & (high + 1) == 0 else str(high)
-        raise InvalidArgument(f"{name} must be a whole number from {low} to {shown}, not {value!r}")
-    return int(value)
 
 
 def number(name: str, value: object, low: float = -math.inf) -> float:

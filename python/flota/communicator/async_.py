@@ -9,30 +9,16 @@ import torch
 from flota import _core
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables, push_options
-from flota.errors import InvalidArgument
 from flota.strategy import Async
-
-# What does not act yet is refused.
-_STILL_PLAIN = {
-    "max_merge_var_num": 1,
-    "independent_recv_thread": False,
-    "min_send_grad_num_before_recv": 1,
-    "thread_pool_size": 1,
-    "send_wait_times": 1,
-    "launch_barrier": True,
-}
 
 
 class AsyncCommunicator:
     """Pushes run in the background, so many at most; the next dense parameters come while the model computes."""
 
     def __init__(self, tables: RemoteTables, mode: Async) -> None:
-        for name, plain in _STILL_PLAIN.items():
-            if getattr(mode, name) != plain:
-                raise InvalidArgument(f"Async({name}={getattr(mode, name)!r}) is not there yet; leave it at {plain!r}")
         self._tables = tables
         self._job = tables.job
-        self._most = mode.send_queue_size if mode.max_staleness is None else mode.max_staleness
+        self._most = mode.send_queue_size
         self._step = 0
         self._pushes: deque[_core.Pending] = deque()
         self._pull: tuple[_core.Pending, list[torch.Tensor]] | None = None
@@ -81,9 +67,6 @@ class AsyncCommunicator:
         if not self._tables.dense:
             return
         client = self._job.client
-        if self._most == 0:
-            self._tables.pull_dense()
-            return
         if self._pull is not None:
             pending, values = self._pull
             pending.wait(client.time(None))

@@ -11,10 +11,32 @@ from flota import _core
 from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import RemoteStore
+from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 from flota.optim import rule_of
-from flota.strategy import DistributedStrategy
+from flota.strategy import DistributedStrategy, Geo
 from flota.tables import DenseTable
+
+# What does not act yet is refused, not ignored.
+_STILL_FIXED = {
+    "max_staleness": None,
+    "max_merge_var_num": 1,
+    "independent_recv_thread": False,
+    "min_send_grad_num_before_recv": 1,
+    "thread_pool_size": 1,
+    "send_wait_times": 1,
+    "launch_barrier": True,
+}
+
+
+def refuse_what_does_not_act(strategy: DistributedStrategy) -> None:
+    """Raises for settings that this version has no code for, naming the value that it works with."""
+    if isinstance(strategy.mode, Geo):
+        raise InvalidArgument("Geo is not there yet; use Sync() or Async()")
+    settings = [(name, getattr(strategy.mode, name, fixed), fixed) for name, fixed in _STILL_FIXED.items()]
+    for name, value, fixed in [*settings, ("dense_dtype", strategy.dense_dtype, "float32")]:
+        if value != fixed:
+            raise InvalidArgument(f"{name}={value!r} is not there yet; leave it at {fixed!r}")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ class Guard:
             try:
                 _watch(reading, folder)
             finally:
+                # Not sys.exit: this is a copy of the launcher, whose handlers and buffers are not its to run and flush.
                 os._exit(0)
         os.close(reading)
 

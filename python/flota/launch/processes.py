@@ -18,7 +18,9 @@ from flota.launch.plan import Member
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
-_LOOK = 0.02  # seconds between looks at processes that were told to end
+# Seconds between looks at processes that were told to end. Looked at, not waited for: several may end, or a second
+# Ctrl-C may come, and there is a deadline.
+_LOOK = 0.02
 _KILLED_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
 
@@ -31,7 +33,7 @@ def _die_with(launcher: int) -> Callable[[], None]:
     def ask() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != launcher:  # it ended before the kernel was asked
-            os._exit(1)
+            os._exit(1)  # between fork and exec nothing of the launcher's may run, not even an exception's way out
 
     return ask
 

@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
-from flota.initializer import Initializer, Normal
+from flota.initializer import Initializer
 from flota.nn.lookup import as_keys, look_up
-from flota.nn.naming import table_parameter
+from flota.nn.table_module import TableModule
 from flota.rules import Rule
 
 Jagged = tuple[torch.Tensor, torch.Tensor]
 Feature = torch.Tensor | Jagged
 
 
-class EmbeddingCollection(torch.nn.Module):
+class EmbeddingCollection(TableModule):
     """Rows of many features in one table, pulled together: ``[batch, features, dim]``.
 
     ``features`` is their number, or their names. Features share the table's keys: give ids that differ between features
@@ -44,17 +44,14 @@ class EmbeddingCollection(torch.nn.Module):
         optimizer: Rule | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(None, dim, padding_idx, init, name, optimizer, seed)
         names = [str(i) for i in range(features)] if isinstance(features, int) else list(features)
         if not names or len(set(names)) != len(names):
             raise InvalidArgument("an EmbeddingCollection needs at least one feature, and a name for each")
         if mode not in ("sum", "mean", "max"):
             raise InvalidArgument(f"mode must be one of sum, mean, max, not {mode!r}")
         self.features = names
-        self.embedding_dim = dim
         self.mode = mode
-        self.padding_idx = padding_idx
-        self.weight = table_parameter(name, dim, Normal() if init is None else init, optimizer, seed)
 
     def forward(self, input: torch.Tensor | Mapping[str, Feature]) -> torch.Tensor:
         if isinstance(input, torch.Tensor):
@@ -83,11 +80,6 @@ class EmbeddingCollection(torch.nn.Module):
             )
         looked = look_up(self.weight, as_keys(ids, "ids"), self.padding_idx, self.training, ids.shape[0])
         return looked.gathered().reshape(*ids.shape, self.embedding_dim)
-
-    def pull(self, keys: torch.Tensor) -> torch.Tensor:
-        """The keys' rows as they are now; keys without a row show what they would begin with."""
-        looked = look_up(self.weight, as_keys(keys, "keys"), self.padding_idx, training=False)
-        return looked.gathered().reshape(*keys.shape, self.embedding_dim)
 
     def extra_repr(self) -> str:
         return f"{len(self.features)} features, {self.embedding_dim}, table={self.weight.options.name!r}"

@@ -8,60 +8,15 @@ import torch
 import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
-from flota.initializer import Initializer, Normal
-from flota.nn.lookup import as_keys, look_up
-from flota.nn.naming import table_parameter
-from flota.nn.table import TableParameter
+from flota.initializer import Initializer
+from flota.nn.lookup import look_up
+from flota.nn.table_module import TableModule
 from flota.rules import Rule
 
 Mode = Literal["sum", "mean", "max"]
 
 
-class _Rows(torch.nn.Module):
-    """What modules over one table share."""
-
-    weight: TableParameter
-
-    def __init__(
-        self,
-        num_embeddings: int | None,
-        embedding_dim: int,
-        padding_idx: int | None,
-        init: Initializer | None,
-        name: str | None,
-        optimizer: Rule | None,
-        seed: int | None,
-    ) -> None:
-        super().__init__()
-        if padding_idx is not None and num_embeddings is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise InvalidArgument(f"padding_idx must be within num_embeddings, {num_embeddings}, not {padding_idx}")
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
-        self.weight = table_parameter(name, embedding_dim, Normal() if init is None else init, optimizer, seed)
-
-    def pull(self, keys: torch.Tensor) -> torch.Tensor:
-        """The keys' rows as they are now; keys without a row show what they would begin with."""
-        looked = look_up(self.weight, self._checked(keys), self.padding_idx, training=False)
-        return looked.gathered().reshape(*keys.shape, self.embedding_dim)
-
-    def _checked(self, keys: torch.Tensor) -> torch.Tensor:
-        as_keys(keys, "keys")
-        if self.num_embeddings is not None and keys.numel() > 0:
-            low, high = (int(end) for end in keys.aminmax())
-            if low < 0 or high >= self.num_embeddings:
-                wrong = low if low < 0 else high
-                raise IndexError(f"key {wrong} is out of range: there are {self.num_embeddings} rows, from 0 on")
-        return keys
-
-    def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}, table={self.weight.options.name!r}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
-
-
-class Embedding(_Rows):
+class Embedding(TableModule):
     """``torch.nn.Embedding`` with its rows in a table: ``num_embeddings`` None means any 64-bit key.
 
     ``init`` is what rows begin with (``flota.initializer``), ``name`` the table's name (modules that give the same one
@@ -87,7 +42,7 @@ class Embedding(_Rows):
         return looked.gathered().reshape(*input.shape, self.embedding_dim)
 
 
-class EmbeddingBag(_Rows):
+class EmbeddingBag(TableModule):
     """``torch.nn.EmbeddingBag`` with its rows in a table; see ``Embedding`` for the arguments that torch has not."""
 
     def __init__(
