@@ -102,6 +102,19 @@ void bind_batch(nb::module_& module) {
             std::memcpy(array_at<Key>(out, self.keys().size()).data(), self.keys().data(), self.keys().size_bytes());
           },
           nb::arg("out"))
+      .def(
+          "common",
+          [](const Batch& self, const nb::bytes& others) {
+            const std::span keys(reinterpret_cast<const Key*>(others.c_str()), others.size() / sizeof(Key));
+            const std::vector<uint32_t> places = [&] {
+              nb::gil_scoped_release release;
+              return self.common(keys);
+            }();
+            std::vector<Key> found;
+            for (uint32_t place : places) found.push_back(self.keys()[place]);
+            return nb::make_tuple(column(std::span<const uint32_t>(places)), column(std::span<const Key>(found)));
+          },
+          nb::arg("others"), nb::sig("def common(self, others: bytes) -> tuple[bytes, bytes]"))
       .def("__len__", [](const Batch& self) { return self.keys().size(); });
 }
 
@@ -299,6 +312,17 @@ void bind_client(nb::module_& module) {
           nb::sig("def finish_step(self, group: str, step: int, count: int, rank: int, world: int, samples: float, "
                   "leave: bool, "
                   "want_keys: bool, time_ms: int) -> dict[int, bytes]"))
+      .def(
+          "changes",
+          [](Client& self, const RemoteTable& table, uint32_t rank, std::vector<uint64_t> since, int64_t time) {
+            auto keys = [&] {
+              Waiting waiting;
+              return take(self.changes(table, rank, since, ms(time)));
+            }();
+            return nb::make_tuple(column(std::span<const Key>(keys)), since);
+          },
+          nb::sig("def changes(self, table: RemoteTable, rank: int, since: Sequence[int], time_ms: int) -> "
+                  "tuple[bytes, list[int]]"))
       .def(
           "statistics",
           [](Client& self, int64_t time) {

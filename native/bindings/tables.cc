@@ -5,12 +5,62 @@
 #include "bindings/errors.h"
 #include "client/batch.h"
 #include "table/dense_table.h"
+#include "table/replica.h"
 #include "table/sparse_table.h"
 
 namespace nb = nanobind;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
 namespace flota {
+namespace {
+
+// Keys that are found without the interpreter, as bytes.
+template <class Find>
+nb::bytes key_bytes(Find find) {
+  const std::vector<Key> keys = [&] {
+    nb::gil_scoped_release release;
+    return find();
+  }();
+  return nb::bytes(keys.data(), keys.size() * sizeof(Key));
+}
+
+void bind_replica(nb::module_& module) {
+  nb::class_<Replica>(module, "Replica")
+      .def("__init__",
+           [](Replica* self, const TableSpec& spec) {
+             check(validate(spec));
+             if (spec.kind != TableKind::kSparse) raise_error(invalid("a replica needs a sparse spec"));
+             new (self) Replica(spec);
+           })
+      .def_prop_ro("table", &Replica::table, nb::rv_policy::reference_internal)
+      .def(
+          "missing",
+          [](Replica& self, uintptr_t keys, size_t count) {
+            return key_bytes([&] { return self.missing(array_at<const Key>(keys, count)); });
+          },
+          nb::arg("keys"), nb::arg("count"), nb::sig("def missing(self, keys: int, count: int) -> bytes"))
+      .def(
+          "fill",
+          [](Replica& self, uintptr_t keys, size_t count, uintptr_t rows) {
+            self.fill(array_at<const Key>(keys, count), reinterpret_cast<const float*>(rows));
+          },
+          Release(), nb::arg("keys"), nb::arg("count"), nb::arg("rows"))
+      .def(
+          "touch", [](Replica& self, const Batch& batch) { self.touch(batch.keys()); }, Release(), nb::arg("batch"))
+      .def(
+          "take_moves",
+          [](Replica& self) {
+            const Replica::Moves moves = [&] {
+              nb::gil_scoped_release release;
+              return self.take_moves();
+            }();
+            return nb::make_tuple(nb::bytes(moves.keys.data(), moves.keys.size() * sizeof(Key)),
+                                  nb::bytes(moves.values.data(), moves.values.size() * sizeof(float)));
+          },
+          nb::sig("def take_moves(self) -> tuple[bytes, bytes]"));
+}
+
+}  // namespace
 
 void bind_tables(nb::module_& module) {
   nb::class_<SparseTable>(module, "SparseTable")
@@ -51,9 +101,15 @@ void bind_tables(nb::module_& module) {
           },
           Release(), nb::arg("batch"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"), nb::arg("scale"),
           nb::arg("step"))
+      .def(
+          "missing",
+          [](SparseTable& self, const Batch& batch) { return key_bytes([&] { return self.missing(batch.keys()); }); },
+          nb::sig("def missing(self, batch: Batch) -> bytes"))
       .def_prop_ro("rows", &SparseTable::rows)
       .def_prop_ro("bytes", &SparseTable::bytes)
       .def_prop_ro("dim", &SparseTable::dim);
+
+  bind_replica(module);
 
   nb::class_<DenseTable>(module, "DenseTable")
       .def("__init__",

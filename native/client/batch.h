@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,15 @@ class Batch {
   std::span<const Key> keys() const { return router_.distinct(); }
   // For each of the caller's keys, the place of its row.
   std::span<const uint32_t> places() const { return router_.place(); }
+  // Places of the batch's rows whose keys are among `others`.
+  std::vector<uint32_t> common(std::span<const Key> others) const {
+    const boost::unordered_flat_set<Key> wanted(others.begin(), others.end());
+    std::vector<uint32_t> found;
+    for (size_t i = 0; i < keys().size(); ++i) {
+      if (wanted.contains(keys()[i])) found.push_back(static_cast<uint32_t>(i));
+    }
+    return found;
+  }
   const Router& router() const { return router_; }
 
   // What the table's version was on each server when the rows were pulled: how stale gradients are is counted from it.

@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "client/with_lane.h"
 #include "common/hash.h"
@@ -258,6 +259,43 @@ Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
     for (uint32_t server = 0; server < servers(); ++server) requests.push_back({server, call});
     return lane.exchange(requests, deadline);
   }));
+  return changed;
+}
+
+Result<std::vector<Key>> Client::changes(const RemoteTable& table, uint32_t rank, std::span<uint64_t> since,
+                                         Time time) {
+  if (since.size() != servers()) return invalid("changes() needs a version for each server");
+  std::vector<Key> changed;
+  std::vector<uint64_t> page(since.begin(), since.end());
+  // Asks these servers, and returns those that have more to tell.
+  auto ask = [&](Lane& lane, const std::vector<uint32_t>& asked, Deadline deadline) -> Result<std::vector<uint32_t>> {
+    std::vector<uint32_t> more;
+    std::vector<Lane::Request> requests;
+    for (uint32_t server : asked) {
+      Writer payload;
+      ChangesRequest{table.id, since[server], page[server], rank}.encode(payload);
+      requests.push_back({server, small_call(MessageKind::kChanges, payload, [&, server](auto bytes) -> Result<void> {
+                            FLOTA_ASSIGN(ChangesReply reply, ChangesReply::decode(bytes));
+                            changed.insert(changed.end(), reply.keys.begin(), reply.keys.end());
+                            page[server] = reply.version;
+                            if (!reply.done) more.push_back(server);
+                            return {};
+                          })});
+    }
+    FLOTA_TRY(lane.exchange(requests, deadline));
+    return more;
+  };
+  const std::string what = "ask for changes of table '" + table.spec.name + "'";
+  auto done = with_lane(what, time, [&](Lane& lane, Deadline deadline) -> Result<void> {
+    std::vector<uint32_t> asked(servers());
+    std::iota(asked.begin(), asked.end(), 0u);
+    while (!asked.empty()) {
+      FLOTA_ASSIGN(asked, ask(lane, asked, deadline));
+    }
+    return {};
+  });
+  FLOTA_TRY(done);
+  std::copy(page.begin(), page.end(), since.begin());
   return changed;
 }
 

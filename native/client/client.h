@@ -42,7 +42,8 @@ struct PushOptions {
   float lr = 0;
   float scale = 1;
   uint64_t step = 0;
-  // Workers that train in step (finish_step): the group's hash_name(), 0: none, and this worker's place in it.
+  // Workers that train together: the group's hash_name(), 0: none, and this worker's place in it. Gradients wait for
+  // finish_step(); deltas are told to those who ask for changes().
   uint64_t group = 0;
   uint32_t rank = 0;
 };
@@ -137,6 +138,9 @@ class Client {
   // Tells all servers that this worker has pushed all it had to push in the step, and returns when they have averaged
   // and applied what the workers of the group pushed. kDeadline names who is missing.
   Result<ChangedKeysByTable> finish_step(const StepEnd& end, Time time);
+  // Keys of rows that workers other than `rank` have changed by deltas of a group. `since` holds a version for each
+  // server, 0 at first, and is brought up to date.
+  Result<std::vector<Key>> changes(const RemoteTable& table, uint32_t rank, std::span<uint64_t> since, Time time);
   // Waits at server 0 until all ranks came, and returns what each of them brought.
   Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
                                                      std::span<const std::byte> brings, Time time);

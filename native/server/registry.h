@@ -9,6 +9,7 @@
 
 #include "common/result.h"
 #include "common/spec.h"
+#include "server/changes.h"
 #include "table/dense_table.h"
 #include "table/sparse_table.h"
 
@@ -21,6 +22,7 @@ struct HostedTable {
   TableSpec spec;
   std::unique_ptr<SparseTable> sparse;
   std::unique_ptr<DenseTable> dense;
+  Changes changes;  // of a sparse table, by workers in Geo mode
   std::atomic<uint64_t> pulls{0};
   std::atomic<uint64_t> pushes{0};
   std::atomic<uint64_t> rows_pulled{0};

@@ -12,6 +12,7 @@ namespace {
 // A page must fit a frame, and one request must not hold a lock for long.
 constexpr uint32_t kMaxPageRows = 16384;
 constexpr size_t kMaxPageBytes = size_t{16} << 20;
+constexpr size_t kMaxPageKeys = size_t{1} << 20;
 
 Result<std::shared_ptr<HostedTable>> find_sparse(const Registry& registry, uint64_t id, uint32_t dim) {
   FLOTA_ASSIGN(auto table, registry.find(id));
@@ -70,6 +71,9 @@ Deadline wait_deadline(uint64_t wait_ms) {
   return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
 }
 
+// Whether the push waits for its group's step.
+bool in_step(const PushHead& head) { return head.group != 0 && head.kind == PushKind::kGradient; }
+
 // Runs a handler; what the operating system refuses in it becomes an error value.
 template <class Handler>
 auto guarded(Handler handler) -> decltype(handler()) {
@@ -125,6 +129,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::barrier;
       case MessageKind::kFinishStep:
         return &Service::finish_step;
+      case MessageKind::kChanges:
+        return &Service::changes;
       case MessageKind::kStatistics:
         return &Service::statistics;
       case MessageKind::kExport:
@@ -254,7 +260,7 @@ Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, App
   if (verdict == Ledger::Verdict::kApply) {
     Result<void> status;
     try {
-      if (head.group != 0) {
+      if (in_step(head)) {
         status = steps_.hold(head.group, head.rank, head.step, hold());
       } else {
         apply(Step{head.lr, head.scale, head.step});
@@ -265,7 +271,7 @@ Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, App
     }
     ledger_.finish(id, static_cast<bool>(status));
     FLOTA_TRY(status);
-    if (head.group == 0) table.count_push(head.count, head.seen);
+    if (!in_step(head)) table.count_push(head.count, head.seen);
   }
   Writer out;
   PushReply{verdict == Ledger::Verdict::kApply}.encode(out);
@@ -282,7 +288,10 @@ Result<Writer> Service::push(Payload payload) {
       return nonfinite(table->spec, "key " + std::to_string(key));
     }
   }
-  auto apply = [&](const Step& step) { table->sparse->push(message.kind, step, message.keys, message.values.data()); };
+  auto apply = [&](const Step& step) {
+    table->sparse->push(message.kind, step, message.keys, message.values.data());
+    if (message.group != 0) table->changes.note(message.rank, message.keys);
+  };
   return apply_once(message, *table, apply, [&] {
     return HeldPush{table,
                     message.lr,
@@ -347,6 +356,16 @@ Result<Writer> Service::finish_step(Payload payload) {
   }
   Writer out;
   reply.encode(out);
+  return out;
+}
+
+Result<Writer> Service::changes(Payload payload) {
+  FLOTA_ASSIGN(auto message, ChangesRequest::decode(payload));
+  FLOTA_ASSIGN(auto table, registry_.find(message.table));
+  if (!table->sparse) return invalid("table '" + table->spec.name + "' is dense: it has blocks, not keys");
+  const Changes::Page page = table->changes.others(message.rank, message.since, message.page, kMaxPageKeys);
+  Writer out;
+  ChangesReply{page.version, page.done, page.keys}.encode(out);
   return out;
 }
 

@@ -47,6 +47,7 @@ class Service {
   Result<Writer> push_dense(Payload payload);
   Result<Writer> barrier(Payload payload);
   Result<Writer> finish_step(Payload payload);
+  Result<Writer> changes(Payload payload);
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);

@@ -267,6 +267,18 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
   for_each_run<Lock>(keys, weight_bytes_, make, [&](const Run& run) { copy_out(run, keys, out.data()); });
 }
 
+std::vector<Key> SparseTable::missing(std::span<const Key> keys) {
+  std::vector<Key> found;
+  auto make = [](const Subtable&, const Run&, const auto& /*lock*/) { return false; };
+  for_each_run<std::shared_lock<ReadWriteLock>>(keys, weight_bytes_, make, [&](const Run& run) {
+    if (run.whole) return;
+    for (size_t i = 0; i < run.size; ++i) {
+      if (run.row[i] == nullptr) found.push_back(keys[run.first + i]);
+    }
+  });
+  return found;
+}
+
 void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
   const LastSeen seen(step.step);
   RowView views[kMaxRun];

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/hash.h"
 #include "common/initializer.h"
@@ -41,6 +42,9 @@ class SparseTable {
   // Applies `values` (keys.size() * dim() floats) to the keys' rows, making those that are missing. A key that stands
   // twice is updated twice. Thread safety: any thread.
   void push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values);
+
+  // The keys that have no row. Thread safety: any thread.
+  std::vector<Key> missing(std::span<const Key> keys);
 
   // Whole rows of one virtual shard in the index's order, at most about `max_rows`, from `cursor` (0: the beginning)
   // on. Every row that is there from the first page to the last comes exactly once, also when the table grows in

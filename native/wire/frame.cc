@@ -33,7 +33,7 @@ Error malformed(const std::string& message) { return {ErrorCode::kMalformed, mes
 
 bool known(uint8_t kind) {
   return (kind >= static_cast<uint8_t>(MessageKind::kCreateTable) &&
-          kind <= static_cast<uint8_t>(MessageKind::kFinishStep)) ||
+          kind <= static_cast<uint8_t>(MessageKind::kChanges)) ||
          kind == static_cast<uint8_t>(MessageKind::kReply) || kind == static_cast<uint8_t>(MessageKind::kError);
 }
 
@@ -63,6 +63,8 @@ const char* to_string(MessageKind kind) {
       return "import";
     case MessageKind::kFinishStep:
       return "finish of a step";
+    case MessageKind::kChanges:
+      return "question for changes";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

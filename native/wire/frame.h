@@ -32,6 +32,7 @@ enum class MessageKind : uint8_t {
   kImport = 10,
   kShutdown = 11,
   kFinishStep = 12,
+  kChanges = 13,
   kReply = 64,
   kError = 65,
 };

@@ -232,8 +232,8 @@ Result<PushHead> PushHead::decode(Reader& in) {
   if (!std::isfinite(head.lr) || !std::isfinite(head.scale) || head.lr < 0) {
     return invalid("a push's learning rate must be a finite number from 0 on, and its scale finite");
   }
-  if (head.group != 0 && head.kind != PushKind::kGradient) {
-    return invalid("only gradients are averaged: a delta or an assignment belongs to no step");
+  if (head.group != 0 && head.kind == PushKind::kAssign) {
+    return invalid("an assignment belongs to no group of workers");
   }
   if (head.oldest > head.sequence) return malformed("a push that was answered before it was sent");
   return head;
@@ -393,6 +393,45 @@ Result<FinishStepReply> FinishStepReply::decode(std::span<const std::byte> paylo
     message.tables.push_back(changed);
   }
   FLOTA_TRY(in.finish("the answer to the finish of a step"));
+  return message;
+}
+
+void ChangesRequest::encode(Writer& out) const {
+  out.put(table);
+  out.put(since);
+  out.put(page);
+  out.put(uint64_t{rank});
+}
+
+Result<ChangesRequest> ChangesRequest::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  ChangesRequest message;
+  message.table = in.get<uint64_t>();
+  message.since = in.get<uint64_t>();
+  message.page = in.get<uint64_t>();
+  auto rank = in.get<uint64_t>();
+  FLOTA_TRY(in.finish("a question for changes"));
+  if (rank >= 1u << 20) return invalid("a worker's rank must be below 1,048,576");
+  message.rank = static_cast<uint32_t>(rank);
+  return message;
+}
+
+void ChangesReply::encode(Writer& out) const {
+  out.put(version);
+  out.put(static_cast<uint8_t>(done));
+  out.pad();
+  out.put(static_cast<uint64_t>(keys.size()));
+  out.put_array(keys);
+}
+
+Result<ChangesReply> ChangesReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  ChangesReply message;
+  message.version = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.done, get_bool(in, "done"));
+  in.get_array<uint8_t>(7);
+  message.keys = in.get_array<Key>(in.get<uint64_t>());
+  FLOTA_TRY(in.finish("the answer to a question for changes"));
   return message;
 }
 

@@ -86,7 +86,9 @@ struct PushHead {
   uint64_t sequence = 0;
   uint64_t oldest = 0;  // every sequence number below it was answered: the server may forget those
   uint64_t step = 0;
-  uint64_t group = 0;          // workers that train in step: held until all have finished it. 0: applied at once
+  // Workers that train together; 0: none. A gradient of a group is held until all have finished the step; a delta is
+  // applied at once, and its keys are noted for the others to ask for.
+  uint64_t group = 0;
   uint64_t seen = kNoVersion;  // the version that the values were computed from
   uint32_t epoch = 0;
   uint32_t rank = 0;  // the worker's place in its group
@@ -172,6 +174,26 @@ struct FinishStepReply {
 
   void encode(Writer& out) const;
   static Result<FinishStepReply> decode(std::span<const std::byte> payload);
+};
+
+// Asks which rows of a sparse table the other workers have changed (by deltas of a group) since a version.
+struct ChangesRequest {
+  uint64_t table = 0;
+  uint64_t since = 0;  // 0: from the beginning
+  uint64_t page = 0;   // the same, then the version of the page before
+  uint32_t rank = 0;   // the worker's own changes are not told
+
+  void encode(Writer& out) const;
+  static Result<ChangesRequest> decode(std::span<const std::byte> payload);
+};
+
+struct ChangesReply {
+  uint64_t version = 0;
+  bool done = true;  // false: the next page begins after this version; true: ask from it next time
+  std::span<const Key> keys;
+
+  void encode(Writer& out) const;
+  static Result<ChangesReply> decode(std::span<const std::byte> payload);
 };
 
 struct Statistic {

@@ -26,6 +26,7 @@ import torch
 from flota import _core, config, report
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
+from flota.communicator.geo import GeoCommunicator
 from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
@@ -33,7 +34,7 @@ from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_ac
 from flota.communicator.sync import SyncCommunicator
 from flota.errors import InvalidArgument
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
-from flota.strategy import Async, DistributedStrategy, Mode, Sync, as_strategy
+from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 
 _LOOK_MS = 200
 
@@ -154,17 +155,19 @@ class Fleet:
         if config.report_address() is not None:
             watch_losses()
         if self.placement.local:
-            optimizer.communicator = LocalCommunicator(optimizer)
+            optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
             return
         refuse_what_does_not_act(strategy)
         self._client = Client(self.server_endpoints(), worker=self.placement.index + 1)
         job = Job(self._client, self.placement.index, self.placement.worker_num)
         tables = RemoteTables(job, optimizer, strategy)
-        if isinstance(strategy.mode, Async):
-            optimizer.communicator = AsyncCommunicator(tables, strategy.mode)
-        else:
-            assert isinstance(strategy.mode, Sync)
-            optimizer.communicator = SyncCommunicator(tables)
+        match strategy.mode:
+            case Async() as mode:
+                optimizer.communicator = AsyncCommunicator(tables, mode)
+            case Geo() as mode:
+                optimizer.communicator = GeoCommunicator(tables, optimizer, mode)
+            case Sync():
+                optimizer.communicator = SyncCommunicator(tables)
 
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
@@ -183,6 +186,7 @@ class Fleet:
         client = self._connected()
         self._pause()
         client.barrier("flota/workers", rank=self.placement.index, world=self.placement.worker_num)
+        self._resume()
 
     def all_reduce(self, value: float | Sequence[float] | torch.Tensor, mode: Reduction = "sum") -> np.ndarray:
         """All workers' values, element by element summed (or the least or greatest), the same on every worker."""
@@ -198,6 +202,7 @@ class Fleet:
         parts = client.native.gather(
             "flota/reduce", self.placement.index, self.placement.worker_num, array.tobytes(), client.time(None)
         )
+        self._resume()
         if {len(part) for part in parts} != {array.nbytes}:
             raise InvalidArgument("all_reduce: the workers' values have different shapes")
         # In the order of the workers, so that all of them see the same bits.
@@ -208,6 +213,10 @@ class Fleet:
     def _pause(self) -> None:
         if self._optimizer is not None and self._optimizer.communicator is not None:
             self._optimizer.communicator.pause()
+
+    def _resume(self) -> None:
+        if self._optimizer is not None and self._optimizer.communicator is not None:
+            self._optimizer.communicator.resume()
 
     def _connected(self) -> Client:
         if self._client is None:

@@ -102,6 +102,11 @@ class _Table:
         return self._table
 
     @property
+    def id(self) -> int:
+        """What servers know the table by."""
+        return _core.hash_name(self.name)
+
+    @property
     def name(self) -> str:
         return self._table.spec.name
 
@@ -258,6 +263,16 @@ class SparseTable(_Table):
         """The rows of the batch's distinct keys, in its order."""
         rows = output_like(out, (len(batch), self.dim), out)
         self._session.native.pull_batch(self._table, batch, address(rows), create, self._session.time(timeout))
+
+    def pull_batch_async(
+        self, batch: _core.Batch, out: Array, *, create: bool = True, timeout: float | None = None
+    ) -> Future[Array]:
+        """``pull_batch`` in the background. Leave ``batch`` and ``out`` alone until the result is there."""
+        rows = output_like(out, (len(batch), self.dim), out)
+        pending = self._session.native.pull_batch_async(
+            self._table, batch, address(rows), create, self._session.time(timeout), (self._table, rows)
+        )
+        return Future(pending, rows)
 
     def push_batch(
         self, batch: _core.Batch, values: Values, options: _core.PushOptions, *, timeout: float | None = None

@@ -12,7 +12,7 @@ import torch
 from flota.communicator.remote import refuse_what_does_not_act
 from flota.errors import InvalidArgument
 from flota.nn.naming import reset_names
-from flota.strategy import Async, DistributedStrategy, Geo, Sync, as_strategy
+from flota.strategy import Async, DistributedStrategy, Sync, as_strategy
 
 # The script is a user's: one file for servers, workers and training alone. FLOTA_TEST says what to train.
 SCRIPT = Path(__file__).parent / "train.py"
@@ -99,7 +99,6 @@ def test_workers_with_less_data_do_not_hang_the_others(tmp_path):
         (Async(max_staleness=2), "max_staleness=2 is not there yet; leave it at None"),
         (Async(max_merge_var_num=4), "max_merge_var_num=4 is not there yet; leave it at 1"),
         (Sync(launch_barrier=False), "launch_barrier=False is not there yet"),
-        (Geo(), "Geo is not there yet"),
         (DistributedStrategy(Sync(), dense_dtype="bfloat16"), "dense_dtype='bfloat16' is not there yet"),
     ],
 )

@@ -58,7 +58,8 @@ def first_rows(name):
     from flota.nn.table import TableOptions
 
     store = LocalStore(TableOptions(name, DIM, flota.initializer.Uniform(-1, 1)), flota.rules.SGD())
-    return store.pull(store.route(torch.arange(ROWS)), create=False)[store.route(torch.arange(ROWS)).places].numpy()
+    keys = store.route(torch.arange(ROWS))
+    return store.pull(keys, create=False, device=torch.device("cpu"))[keys.places].numpy()
 
 
 def contents(model, rows):
@@ -73,7 +74,13 @@ def main(mode, optimizer, steps, batch, out):
     model = Model(
         flota.nn.Embedding(None, DIM, name="users", init=init), flota.nn.Embedding(None, DIM, name="items", init=init)
     )
-    modes = {"sync": flota.Sync(), "uneven": flota.Sync(), "async": flota.Async()}
+    modes = {
+        "sync": flota.Sync(),
+        "uneven": flota.Sync(),
+        "async": flota.Async(),
+        "geo": flota.Geo(k_steps=5),
+        "uneven geo": flota.Geo(k_steps=4),
+    }
     stepper = flota.distributed_optimizer(make_optimizer(optimizer, model.parameters()), modes[mode])
     if flota.is_server():
         flota.init_server()
@@ -81,7 +88,7 @@ def main(mode, optimizer, steps, batch, out):
         return
     flota.init_worker()
     rank, world = flota.worker_index(), flota.worker_num()
-    if mode == "uneven":
+    if mode.startswith("uneven"):
         steps += rank
     losses = []
     for step in range(steps):

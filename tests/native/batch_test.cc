@@ -1,5 +1,7 @@
 #include "client/batch.h"
 
+#include <set>
+
 #include "cluster.h"
 
 using namespace flota;
@@ -36,6 +38,15 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_are_those_of_its_keys) {
       BOOST_TEST(wrong == 0u);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(it_finds_which_of_its_rows_are_among_others) {
+  Batch batch(ShardMap::even(3));
+  batch.route(std::vector<Key>{5, 6, 7, 5, 9});
+  std::set<Key> found;
+  for (uint32_t place : batch.common(std::vector<Key>{9, 5, 100, 9})) found.insert(batch.keys()[place]);
+  BOOST_TEST(found == (std::set<Key>{5, 9}));
+  BOOST_TEST(batch.common({}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(how_stale_gradients_are_is_counted) {

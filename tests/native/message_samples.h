@@ -164,6 +164,11 @@ inline std::vector<std::byte> sample_finish_step_reply() {
   return encoded(FinishStepReply{{{0x1112131415161718, keys}, {0x2122232425262728, {}}}});
 }
 
+inline std::vector<std::byte> sample_changes_reply() {
+  const std::array<Key, 2> keys = {1, 2};
+  return encoded(ChangesReply{0x41, false, keys});
+}
+
 inline std::vector<Sample> all_samples() {
   const uint64_t table = 0x1112131415161718;
   return {
@@ -183,6 +188,8 @@ inline std::vector<Sample> all_samples() {
       {"finish_step", MessageKind::kFinishStep,
        encoded(FinishStep{"train", 1000, 2000, 1, 4, 512, 30'000, false, true}), transcode<FinishStep>},
       {"finish_step_reply", MessageKind::kReply, sample_finish_step_reply(), transcode<FinishStepReply>},
+      {"changes", MessageKind::kChanges, encoded(ChangesRequest{table, 0x40, 0x50, 3}), transcode<ChangesRequest>},
+      {"changes_reply", MessageKind::kReply, sample_changes_reply(), transcode<ChangesReply>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
       {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},

@@ -56,6 +56,9 @@ class AsyncCommunicator:
             self._pull = None
         self._tables.pull_dense()
 
+    def resume(self) -> None:
+        self._tables.pull_dense()
+
     def _settle(self, most: int) -> None:
         """Waits until no more than so many pushes are under way; an error of one of them is raised here."""
         time = self._job.client.time(None)

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable
 
+from flota import _core
 from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.rows import step_here, train_rows
 from flota.communicator.stores import LocalStore
-from flota.optim import rule_of
+from flota.nn.table import TableParameter
+from flota.rules import Rule
 
 
 class LocalCommunicator:
-    """Tables in this process; the wrapped optimizer steps the dense parameters itself."""
+    """Tables in this process; the wrapped optimizer steps the dense parameters itself.
 
-    def __init__(self, optimizer: DistributedOptimizer) -> None:
-        self._stores: dict[str, LocalStore] = {}
-        for handle, group in optimizer.tables():
-            options = handle.options
-            rule = options.rule or rule_of(optimizer.wrapped, group)
-            handle.store = self._stores[options.name] = LocalStore(options, rule)
+    ``any_optimizer``: also one that no server rule stands for, as in Geo mode.
+    """
+
+    def __init__(self, optimizer: DistributedOptimizer, any_optimizer: bool = False) -> None:
+        self._rows = {
+            handle.options.name: train_rows(
+                handle.options, optimizer.wrapped, group, any_optimizer, _table_maker(handle)
+            )
+            for handle, group in optimizer.tables()
+        }
 
     def step(self, optimizer: DistributedOptimizer) -> None:
-        with ExitStack() as hidden:
-            for handle, group in optimizer.tables():
-                gradient = handle.gradient()
-                if gradient is not None:
-                    lr = group["lr"] if handle.options.rule is None else handle.options.rule.lr
-                    self._stores[handle.options.name].push(gradient, float(lr), optimizer.steps + 1)
-                hidden.enter_context(handle.hidden())
-            optimizer.wrapped.step()
+        step_here(optimizer, self._rows)
 
     def pause(self) -> None:
         """There is nobody to wait for."""
+
+    def resume(self) -> None:
+        """Nor has anybody changed anything."""
+
+
+def _table_maker(handle: TableParameter) -> Callable[[Rule], _core.SparseTable]:
+    def make(rule: Rule) -> _core.SparseTable:
+        store = LocalStore(handle.options, rule)
+        handle.store = store
+        return store.table
+
+    return make

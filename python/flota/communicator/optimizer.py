@@ -21,6 +21,9 @@ class Communicator(Protocol):
     def pause(self) -> None:
         """Before this worker waits for the others outside of a step."""
 
+    def resume(self) -> None:
+        """After it: the model has what all of them have learnt."""
+
 
 class DistributedOptimizer(torch.optim.Optimizer):
     """Behaves as the optimizer that it wraps: ``param_groups``, ``zero_grad``, ``state_dict``, schedulers.

@@ -14,6 +14,7 @@ from flota.communicator.stores import RemoteStore
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 from flota.optim import rule_of
+from flota.rules import SGD
 from flota.strategy import DistributedStrategy, Geo
 from flota.tables import DenseTable
 
@@ -31,8 +32,6 @@ _STILL_FIXED = {
 
 def refuse_what_does_not_act(strategy: DistributedStrategy) -> None:
     """Raises for settings that this version has no code for, naming the value that it works with."""
-    if isinstance(strategy.mode, Geo):
-        raise InvalidArgument("Geo is not there yet; use Sync() or Async()")
     settings = [(name, getattr(strategy.mode, name, fixed), fixed) for name, fixed in _STILL_FIXED.items()]
     for name, value, fixed in [*settings, ("dense_dtype", strategy.dense_dtype, "float32")]:
         if value != fixed:
@@ -82,6 +81,8 @@ class RemoteTables:
 
     def __init__(self, job: Job, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         self.job = job
+        # In Geo mode workers keep the optimizer's state; what they send is added to the weights.
+        self._weights_only = isinstance(strategy.mode, Geo)
         self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
         names = _names(optimizer)
         self.dense = [
@@ -124,7 +125,7 @@ class RemoteTables:
         table = self.job.client.create_sparse_table(
             options.name,
             dim=options.dim,
-            rule=options.rule or rule_of(optimizer.wrapped, group),
+            rule=SGD() if self._weights_only else options.rule or rule_of(optimizer.wrapped, group),
             init=options.init,
             seed=options.seed,
         )
@@ -143,7 +144,7 @@ class RemoteTables:
         table = self.job.client.create_dense_table(
             name,
             shape=tuple(parameter.shape),
-            rule=rule_of(optimizer.wrapped, group),
+            rule=SGD() if self._weights_only else rule_of(optimizer.wrapped, group),
             slice_var_up=strategy.slice_var_up,
             min_block_size=strategy.min_block_size,
             split_method=strategy.split_method,

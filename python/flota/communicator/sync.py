@@ -47,12 +47,32 @@ class SyncCommunicator:
         self._groups += 1
         self._step = 0
 
+    def resume(self) -> None:
+        for trained in self._tables.sparse:
+            trained.store.forget_ahead()
+        self._tables.pull_dense()
+
     def _group(self) -> str:
         return f"flota/train/{self._groups}"
 
     def _finish(self, samples: float, leave: bool) -> None:
         job = self._job
-        job.client.native.finish_step(
-            self._group(), self._step, self._trained, job.rank, job.world, samples, leave, False, job.client.time(None)
+        stores = [trained.store for trained in self._tables.sparse]
+        told = [store.has_ahead() for store in stores]
+        changed = job.client.native.finish_step(
+            self._group(),
+            self._step,
+            self._trained,
+            job.rank,
+            job.world,
+            samples,
+            leave,
+            any(told),
+            job.client.time(None),
         )
         self._step += 1
+        for store, was_told in zip(stores, told, strict=True):
+            if was_told:
+                store.refresh(changed.get(store.table.id, b""))
+            else:
+                store.forget_ahead()  # what was begun after the question was asked

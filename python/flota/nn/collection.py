@@ -63,11 +63,11 @@ class EmbeddingCollection(TableModule):
         samples = {len(offsets) for _, offsets in parts}
         if len(samples) != 1:
             raise InvalidArgument(f"features of one batch have different numbers of samples: {sorted(samples)}")
-        values = torch.cat([values for values, _ in parts])
+        values = [values for values, _ in parts]
         starts = torch.tensor([0] + [len(values) for values, _ in parts[:-1]]).cumsum(0)
         offsets = torch.cat([offsets + start for (_, offsets), start in zip(parts, starts, strict=True)])
         count = samples.pop()
-        looked = look_up(self.weight, values, self.padding_idx, self.training, count)
+        looked = look_up(self.weight, values, self._key_rules(), self.training, count)
         bags = F.embedding_bag(
             looked.places, looked.rows, offsets.to(looked.places), mode=self.mode, padding_idx=looked.padding
         )
@@ -78,7 +78,7 @@ class EmbeddingCollection(TableModule):
             raise InvalidArgument(
                 f"a matrix of ids must be [batch, {len(self.features)}], one column a feature, not {list(ids.shape)}"
             )
-        looked = look_up(self.weight, as_keys(ids, "ids"), self.padding_idx, self.training, ids.shape[0])
+        looked = look_up(self.weight, [as_keys(ids, "ids")], self._key_rules(), self.training, ids.shape[0])
         return looked.gathered().reshape(*ids.shape, self.embedding_dim)
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer
-from flota.nn.lookup import look_up
+from flota.nn.lookup import as_keys, look_up
 from flota.nn.table_module import TableModule
 from flota.rules import Rule
 
@@ -38,7 +38,7 @@ class Embedding(TableModule):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         samples = input.shape[0] if input.dim() > 0 else 1
-        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training, samples)
+        looked = look_up(self.weight, [as_keys(input, "keys")], self._key_rules(), self.training, samples)
         return looked.gathered().reshape(*input.shape, self.embedding_dim)
 
 
@@ -71,7 +71,7 @@ class EmbeddingBag(TableModule):
         per_sample_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
         samples = input.shape[0] if offsets is None else len(offsets) - int(self.include_last_offset)
-        looked = look_up(self.weight, self._checked(input), self.padding_idx, self.training, samples)
+        looked = look_up(self.weight, [as_keys(input, "keys")], self._key_rules(), self.training, samples)
         return F.embedding_bag(
             looked.places.reshape(input.shape),
             looked.rows,

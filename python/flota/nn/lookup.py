@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -10,7 +11,9 @@ import torch.nn.functional as F
 
 from flota import _core
 from flota.errors import InvalidArgument
-from flota.nn.table import Gradient, Keys, TableParameter
+from flota.nn.store import KeyRules, Keys, Wanted
+from flota.nn.table import Gradient, TableParameter
+from flota.nn.transfer import to_device
 
 
 def as_keys(keys: torch.Tensor, what: str) -> torch.Tensor:
@@ -56,30 +59,46 @@ class _Gather(torch.autograd.Function):
         return sums, None
 
 
-def look_up(table: TableParameter, keys: torch.Tensor, padding: int | None, training: bool, samples: int = 0) -> Looked:
-    """Pulls the keys' rows. In training, missing rows are made, and their gradients are noted in the table, as those of
-    so many samples."""
+def make_ready(table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules) -> Wanted:
+    """The keys of ``parts``, one after another, checked, on the CPU, and each distinct one once."""
+    flat = [part.detach().reshape(-1).to(device="cpu", dtype=torch.int64) for part in parts]
+    keys = (flat[0] if len(flat) == 1 else torch.cat(flat)).contiguous()
+    if rules.limit is not None and keys.numel() > 0:
+        low, high = (int(end) for end in keys.aminmax())
+        if low < 0 or high >= rules.limit:
+            wrong = low if low < 0 else high
+            raise IndexError(f"key {wrong} is out of range: there are {rules.limit} rows, from 0 on")
+    pads = None if rules.padding is None else keys == rules.padding
     store = table.bound()
-    flat = keys.detach().reshape(-1).to(device="cpu", dtype=torch.int64).contiguous()
-    device = table.device
-    pads = None if padding is None else flat == padding
-    if pads is not None and not bool(pads.any()):
-        pads = None
-    wanted = flat if pads is None else flat[~pads]
-    ready = store.route(wanted)
-    learns = training and torch.is_grad_enabled() and table.requires_grad
-    rows = store.pull(ready, create=training and torch.is_grad_enabled()).to(device)
-    if learns:
+    if pads is None or not bool(pads.any()):
+        ready = store.route(keys)
+        return Wanted(ready, ready.places, False)
+    ready = store.route(keys[~pads])
+    places = torch.full_like(keys, len(ready.batch), dtype=torch.int32)
+    places[~pads] = ready.places
+    return Wanted(ready, places, True)
+
+
+def look_up(
+    table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules, training: bool, samples: int = 0
+) -> Looked:
+    """Pulls the rows of the keys in ``parts``, one after another. In training, missing rows are made, and their
+    gradients are noted in the table, as those of so many samples."""
+    create = training and torch.is_grad_enabled()
+    prepared = table.watcher(parts, rules, create) if table.watcher is not None else None
+    if prepared is not None:
+        wanted = prepared.wanted
+        rows = to_device(prepared.ahead.rows(), table.device)
+    else:
+        wanted = make_ready(table, parts, rules)
+        rows = to_device(table.bound().pull(wanted.keys, create, table.device), table.device)
+    if create and table.requires_grad:
         rows.requires_grad_()
-        _note_gradient(table, ready, rows, samples)
-    places = ready.places
-    if pads is None:
-        return Looked(rows, places.to(device), None)
-    count = rows.shape[0]
-    all_places = torch.full_like(flat, count, dtype=torch.int32)
-    all_places[~pads] = places
-    padded = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-    return Looked(padded, all_places.to(device), count)
+        _note_gradient(table, wanted.keys, rows, samples)
+    places = to_device(wanted.places, table.device)
+    if not wanted.padded:
+        return Looked(rows, places, None)
+    return Looked(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]), places, rows.shape[0])
 
 
 def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor, samples: int) -> None:

@@ -11,13 +11,13 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from flota import _core
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer
+from flota.nn.store import Keys, Store, Watcher
 from flota.rules import Rule
 
 
@@ -30,29 +30,6 @@ class TableOptions:
     init: Initializer
     seed: int | None = None
     rule: Rule | None = None
-
-
-@dataclass
-class Keys:
-    """Keys made ready for pull and push: ``places[i]`` is the row of the caller's key i among the batch's rows."""
-
-    batch: _core.Batch
-    places: torch.Tensor
-
-    def distinct(self) -> torch.Tensor:
-        keys = torch.empty(len(self.batch), dtype=torch.int64)
-        self.batch.copy_keys(keys.data_ptr())
-        return keys
-
-
-class Store(Protocol):
-    """Where a table's rows are: on servers, or in this process."""
-
-    def route(self, keys: torch.Tensor) -> Keys:
-        """``keys``: int64, one-dimensional, contiguous, on the CPU."""
-
-    def pull(self, keys: Keys, create: bool) -> torch.Tensor:
-        """The distinct keys' rows."""
 
 
 @dataclass
@@ -75,6 +52,7 @@ class TableParameter(torch.nn.Parameter):
 
     options: TableOptions
     store: Store | None
+    watcher: Watcher | None
     _gradients: list[Gradient]
     _hidden: bool
 
@@ -83,6 +61,7 @@ class TableParameter(torch.nn.Parameter):
         handle = TableParameter(torch.empty(0, options.dim))
         handle.options = options
         handle.store = None
+        handle.watcher = None
         handle._gradients = []
         handle._hidden = False
         return handle
@@ -137,6 +116,6 @@ class TableParameter(torch.nn.Parameter):
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     keys = store.route(torch.cat([gradient.keys.distinct() for gradient in gradients]))
     values = torch.cat([gradient.values for gradient in gradients])
-    rows = torch.empty(len(keys.batch), values.shape[1])
-    rows.grad = torch.zeros_like(rows).index_add_(0, keys.places, values)
+    rows = values.new_empty(len(keys.batch), values.shape[1])
+    rows.grad = torch.zeros_like(rows).index_add_(0, keys.places.to(values.device), values)
     return Gradient(keys, rows, sum(gradient.samples for gradient in gradients))

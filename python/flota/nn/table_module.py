@@ -8,6 +8,7 @@ from flota.errors import InvalidArgument
 from flota.initializer import Initializer, Normal
 from flota.nn.lookup import as_keys, look_up
 from flota.nn.naming import table_parameter
+from flota.nn.store import KeyRules
 from flota.nn.table import TableParameter
 from flota.rules import Rule
 
@@ -39,17 +40,11 @@ class TableModule(torch.nn.Module):
 
     def pull(self, keys: torch.Tensor) -> torch.Tensor:
         """The keys' rows as they are now; keys without a row show what they would begin with."""
-        looked = look_up(self.weight, self._checked(keys), self.padding_idx, training=False)
+        looked = look_up(self.weight, [as_keys(keys, "keys")], self._key_rules(), training=False)
         return looked.gathered().reshape(*keys.shape, self.embedding_dim)
 
-    def _checked(self, keys: torch.Tensor) -> torch.Tensor:
-        as_keys(keys, "keys")
-        if self.num_embeddings is not None and keys.numel() > 0:
-            low, high = (int(end) for end in keys.aminmax())
-            if low < 0 or high >= self.num_embeddings:
-                wrong = low if low < 0 else high
-                raise IndexError(f"key {wrong} is out of range: there are {self.num_embeddings} rows, from 0 on")
-        return keys
+    def _key_rules(self) -> KeyRules:
+        return KeyRules(self.padding_idx, self.num_embeddings)
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}, table={self.weight.options.name!r}"

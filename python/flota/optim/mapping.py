@@ -48,6 +48,11 @@ _RULES: dict[type[torch.optim.Optimizer], Callable[[Group], rules.Rule]] = {
 SUPPORTED = tuple(optimizer.__name__ for optimizer in _RULES)
 
 
+def has_rule(optimizer: torch.optim.Optimizer, group: Group) -> bool:
+    """Whether a server could do what ``optimizer`` does."""
+    return type(optimizer) in _RULES and not group.get("maximize")
+
+
 def rule_of(optimizer: torch.optim.Optimizer, group: Group) -> rules.Rule:
     """The server rule that does what ``optimizer`` does with this group's parameters.
 
