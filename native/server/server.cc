@@ -11,6 +11,12 @@
 #include "wire/shared_memory.h"
 
 namespace flota {
+namespace {
+
+// How long the end of a server waits for answers that are on their way.
+constexpr std::chrono::milliseconds kLastAnswers{1000};
+
+}  // namespace
 
 // One connection and its thread.
 struct Server::Session {
@@ -143,7 +149,13 @@ void Server::serve(Session& session) {
     Result<void> status;
     while (status) {
       auto header = reader.next(Deadline::none());
-      status = header ? service_.answer(*header, reader, stream, buffer) : Result<void>(header.error());
+      if (!header) {
+        status = header.error();
+        break;
+      }
+      answering_.fetch_add(1);
+      status = service_.answer(*header, reader, stream, buffer);
+      answering_.fetch_sub(1);
     }
     const Error& why = status.error();
     if (why.code == ErrorCode::kMalformed || why.code == ErrorCode::kTooLarge || why.code == ErrorCode::kVersion) {
@@ -203,6 +215,9 @@ void Server::stop() {
     std::lock_guard lock(mutex_);
     rest.swap(sessions_);
   }
+  // Whoever was let go by the last barrier before the end must still hear of it.
+  const Deadline patience = Deadline::after(kLastAnswers);
+  while (answering_.load() != 0 && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (auto& session : rest) session->close();
   for (auto& session : rest) session->thread.join();
 }

@@ -76,6 +76,7 @@ class Server {
   bool stopped_ = false;
   std::list<std::unique_ptr<Session>> sessions_;
   std::atomic<size_t> handshakes_{0};
+  std::atomic<size_t> answering_{0};  // requests that are being answered
   std::atomic<int64_t> next_log_ms_{0};
   std::thread acceptor_;
 };

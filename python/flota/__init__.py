@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flota.fleet import worker_endpoints as worker_endpoints
     from flota.fleet import worker_index as worker_index
     from flota.fleet import worker_num as worker_num
+    from flota.nn.prefetch import prefetch as prefetch
     from flota.roles import LocalRoleMaker as LocalRoleMaker
     from flota.roles import PaddleCloudRoleMaker as PaddleCloudRoleMaker
     from flota.roles import Role as Role
@@ -69,6 +70,7 @@ _PUBLIC = {
     "is_first_worker": "flota.fleet",
     "is_server": "flota.fleet",
     "is_worker": "flota.fleet",
+    "prefetch": "flota.nn.prefetch",
     "run_server": "flota.fleet",
     "server_endpoints": "flota.fleet",
     "server_index": "flota.fleet",
@@ -115,6 +117,7 @@ __all__ = [
     "is_worker",
     "nn",
     "optim",
+    "prefetch",
     "report",
     "rules",
     "run_server",

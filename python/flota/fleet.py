@@ -172,8 +172,10 @@ class Fleet:
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
         if self._client is not None:
-            self.barrier_worker()
+            self._pause()
+            # Before the barrier: once the last worker is through it, servers end.
             report.finished()
+            self._client.barrier("flota/stop", rank=self.placement.index, world=self.placement.worker_num)
             if self.is_first_worker():
                 self._client.shutdown()
             self._client.close()

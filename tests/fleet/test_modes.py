@@ -19,9 +19,9 @@ SCRIPT = Path(__file__).parent / "train.py"
 STEPS, BATCH = 50, 32
 
 
-def run(folder, mode, optimizer, servers, workers, steps=STEPS):
+def run(folder, mode, optimizer, servers, workers, steps=STEPS, **settings):
     """Runs the script as a job, and returns what worker 0 had at the end."""
-    settings = {"mode": mode, "optimizer": optimizer, "steps": steps, "batch": BATCH, "out": str(folder)}
+    settings |= {"mode": mode, "optimizer": optimizer, "steps": steps, "batch": BATCH, "out": str(folder)}
     command = [sys.executable]
     if servers:
         command += ["-m", "flota.launch", f"--server_num={servers}", f"--worker_num={workers}", "--log_dir", folder]

@@ -32,6 +32,13 @@ def batch_of(step, size):
     return ids, torch.sin(ids[:, 0]) + torch.cos(ids[:, 1] + 2.0 * ids[:, 2])
 
 
+def shares(steps, size, rank, world):
+    for step in range(steps):
+        ids, target = batch_of(step, size)
+        share = slice(rank * len(ids) // world, (rank + 1) * len(ids) // world)
+        yield ids[share].clone(), target[share]
+
+
 def make_optimizer(name, parameters):
     return getattr(torch.optim, name)(parameters, lr=0.05)
 
@@ -67,7 +74,7 @@ def contents(model, rows):
     return {**result, "users": rows(model.users).numpy().copy(), "items": rows(model.items).numpy().copy()}
 
 
-def main(mode, optimizer, steps, batch, out):
+def main(mode, optimizer, steps, batch, out, ahead=0):
     torch.set_num_threads(1)
     flota.init()
     init = flota.initializer.Uniform(-1, 1)
@@ -91,10 +98,9 @@ def main(mode, optimizer, steps, batch, out):
     if mode.startswith("uneven"):
         steps += rank
     losses = []
-    for step in range(steps):
-        ids, target = batch_of(step, batch)
-        share = slice(rank * len(ids) // world, (rank + 1) * len(ids) // world)
-        loss = torch.nn.functional.mse_loss(model(ids[share]), target[share])
+    loader = shares(steps, batch, rank, world)
+    for ids, target in flota.prefetch(loader, model, depth=ahead) if ahead else loader:
+        loss = torch.nn.functional.mse_loss(model(ids), target)
         stepper.zero_grad()
         loss.backward()
         stepper.step()

@@ -37,6 +37,12 @@ def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
     return copy
 
 
+def join(device: torch.device) -> None:
+    """The current stream may use what any thread has brought to ``device``."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
+
+
 def to_host(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The values on the host, contiguous; returns when all are there. What is there already is not copied."""
     copies = [value if value.device.type == "cpu" else host_empty(value.shape, value.device) for value in values]

@@ -1,0 +1,179 @@
+"""Pulls the next batch's rows while this one computes.
+
+    for batch in flota.prefetch(loader, model):
+        loss = loss_of(model(batch.ids), batch.label)
+        …
+
+Which parts of a batch are keys is learnt from the batches themselves: a module's input that lies in the memory of one
+of the batch's tensors (or numpy arrays) is found there again in the next batch. What is not found, such as keys that
+the model computes, is pulled when it is needed.
+
+What is pulled ahead is what the mode promises. Sync: exactly what a pull without prefetching would give. Async: as
+stale as one more step; with a ``max_staleness`` rows are still pulled when they are needed. Geo: rows that this worker
+has no copy of.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+
+from flota import checks
+from flota.nn.batches import Leaves, leaves_of, moved
+from flota.nn.lookup import make_ready
+from flota.nn.store import KeyRules, Prepared
+from flota.nn.table import TableParameter
+from flota.nn.transfer import join
+
+B = TypeVar("B")
+
+
+def prefetch(
+    loader: Iterable[B], model: torch.nn.Module, *, depth: int = 1, device: torch.device | str | None = None
+) -> Iterator[B]:
+    """The loader's batches, with the rows of the next ``depth`` on their way. The loader is read ahead in a thread.
+
+    With ``device``, the batches' tensors and arrays are brought there on the way, and keys never have to come back.
+    """
+    checks.whole("depth", depth, 1, 1024)
+    tables = {id(p): p for p in model.parameters() if isinstance(p, TableParameter)}
+    return _Prefetcher(loader, list(tables.values()), None if device is None else torch.device(device)).run(depth)
+
+
+@dataclass(frozen=True)
+class _View:
+    """A module's input as a part of a batch: one of its leaves, whole or a column of it."""
+
+    leaf: str
+    column: int | None
+
+    def of(self, leaves: Leaves) -> torch.Tensor | None:
+        leaf = leaves.get(self.leaf)
+        if leaf is None or self.column is None:
+            return leaf
+        return leaf[:, self.column] if leaf.dim() == 2 and self.column < leaf.shape[1] else None
+
+    @staticmethod
+    def find(part: torch.Tensor, leaves: Leaves, versions: dict[str, int]) -> _View | None:
+        """Where ``part`` is in the batch; None: nowhere, or it has been written to since."""
+        for name, leaf in leaves.items():
+            offset = part.data_ptr() - leaf.data_ptr()
+            if part.dtype != leaf.dtype or part.device != leaf.device or not leaf.is_contiguous():
+                continue
+            if part._version != versions[name] or not 0 <= offset < leaf.numel() * leaf.element_size():
+                continue
+            if offset == 0 and part.numel() == leaf.numel() and part.is_contiguous():
+                return _View(name, None)
+            column = offset // leaf.element_size()
+            if leaf.dim() == 2 and part.shape == leaf.shape[:1] and part.stride(0) == leaf.stride(0):
+                return _View(name, column) if column < leaf.shape[1] else None
+        return None
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """A lookup of a model's step, as the next batch can repeat it."""
+
+    table: int
+    views: tuple[_View, ...]
+    rules: KeyRules
+    create: bool
+
+
+@dataclass
+class _Batch(Generic[B]):
+    """A batch as the model is given it, and the lookups that were begun for it."""
+
+    value: B
+    leaves: Leaves
+    versions: dict[str, int]
+    prepared: dict[_Lookup, Prepared]
+
+
+class _Prefetcher(Generic[B]):
+    def __init__(self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None) -> None:
+        self._loader = loader
+        self._tables = tables
+        self._device = device
+        self._known: dict[_Lookup, None] = {}  # in the order of a step
+        self._current: _Batch[B] | None = None
+        self._warned = False
+
+    def run(self, depth: int) -> Iterator[B]:
+        iterator = iter(self._loader)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="flota prefetch")
+        try:
+            coming: deque[Future[_Batch[B] | None]] = deque()
+            for _ in range(depth):
+                coming.append(thread.submit(self._produce, iterator))
+            while (batch := coming.popleft().result()) is not None:
+                coming.append(thread.submit(self._produce, iterator))
+                self._begin(batch)
+                yield batch.value
+        finally:
+            for table in self._tables:
+                table.watcher = None
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, batch: _Batch[B]) -> None:
+        self._current = batch
+        if self._device is not None:
+            join(self._device)
+        for number, table in enumerate(self._tables):
+            table.watcher = functools.partial(self._looked_up, number)
+
+    # --- in the thread ---
+
+    def _produce(self, iterator: Iterator[B]) -> _Batch[B] | None:
+        """The next batch, its known lookups begun; None: there are no more."""
+        try:
+            value = next(iterator)
+        except StopIteration:
+            return None
+        host = leaves_of(value)
+        known = list(self._known)
+        prepared = {}
+        for lookup in known:
+            parts = [part for view in lookup.views if (part := view.of(host)) is not None]
+            if len(parts) == len(lookup.views):
+                prepared[lookup] = self._prepare(lookup, parts)
+        given = value if self._device is None else moved(value, self._device)
+        leaves = host if self._device is None else leaves_of(given)
+        return _Batch(given, leaves, {name: leaf._version for name, leaf in leaves.items()}, prepared)
+
+    def _prepare(self, lookup: _Lookup, parts: list[torch.Tensor]) -> Prepared:
+        table = self._tables[lookup.table]
+        wanted = make_ready(table, parts, lookup.rules)
+        return Prepared(wanted, table.bound().pull_ahead(wanted.keys, lookup.create, table.device))
+
+    # --- in the model's lookups ---
+
+    def _looked_up(self, table: int, parts: Sequence[torch.Tensor], rules: KeyRules, create: bool) -> Prepared | None:
+        batch = self._current
+        if batch is None or not any(part.numel() for part in parts):
+            return None
+        views = [_View.find(part, batch.leaves, batch.versions) for part in parts]
+        found = tuple(view for view in views if view is not None)
+        if len(found) < len(views):
+            self._warn(self._tables[table])
+            return None
+        lookup = _Lookup(table, found, rules, create)
+        self._known[lookup] = None
+        return batch.prepared.pop(lookup, None)
+
+    def _warn(self, table: TableParameter) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"prefetch: keys of table {table.options.name!r} are not part of the batch (the model computes, moves "
+                "or changes them), so their rows are pulled when they are needed; give such keys in the batch, and let "
+                "prefetch(device=…) move it",
+                stacklevel=2,
+            )

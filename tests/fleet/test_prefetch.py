@@ -1,0 +1,135 @@
+"""Rows that are pulled ahead: the same training, with the pulls out of the way."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from test_modes import run
+
+import flota
+from flota.communicator.local import LocalCommunicator
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.errors import InvalidArgument
+from flota.initializer import Uniform
+from flota.nn import Embedding, EmbeddingCollection
+from flota.nn.naming import reset_names
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_sync_training_is_the_same_bit_for_bit(tmp_path, depth):
+    results = []
+    for ahead in (0, depth):
+        folder = tmp_path / str(ahead)
+        folder.mkdir()
+        results.append(run(folder, "sync", "Adagrad", servers=2, workers=2, steps=25, ahead=ahead))
+    plain, ahead = results
+    for name, values in plain.items():
+        assert np.array_equal(values, ahead[name]), name
+
+
+@pytest.mark.parametrize(("mode", "steps"), [("async", 300), ("geo", 200), ("uneven", 10)])
+def test_other_modes_learn_with_it(tmp_path, mode, steps):
+    trained = run(tmp_path, mode, "Adagrad", servers=2, workers=2, steps=steps, ahead=2)
+    if mode != "uneven":
+        assert trained["loss"][-20:].mean() < 0.7 * trained["loss"][:5].mean()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.users = Embedding(None, 3, init=Uniform(-1, 1), name="users")
+        self.items = EmbeddingCollection(["a", "b"], 3, init=Uniform(-1, 1), name="items")
+
+    def forward(self, batch):
+        return self.users(batch["user"][:, 1]).sum() + (self.items({"a": batch["a"], "b": batch["b"]}) ** 2).sum()
+
+
+def trained(batches, ahead):
+    reset_names()
+    model = Model()
+    optimizer = DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.1))
+    optimizer.communicator = LocalCommunicator(optimizer)
+    for batch in flota.prefetch(batches, model) if ahead else batches:
+        optimizer.zero_grad()
+        model(batch).backward()
+        optimizer.step()
+    return model.users.pull(torch.arange(20)), model.items.pull(torch.arange(20))
+
+
+def batches(count):
+    generator = torch.Generator().manual_seed(0)
+    for size in range(3, 3 + count):
+        ids = torch.randint(0, 20, (size, 2), generator=generator)
+        jagged = (torch.randint(0, 20, (2 * size,), generator=generator), torch.arange(0, 2 * size, 2))
+        yield {"user": ids, "a": ids[:, 0].clone(), "b": jagged}
+
+
+def test_columns_and_jagged_features_are_found_in_batches_of_any_size():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ahead = trained(batches(8), ahead=True)
+    for mine, plain in zip(ahead, trained(batches(8), ahead=False), strict=True):
+        assert torch.equal(mine, plain)
+
+
+def local(module):
+    optimizer = DistributedOptimizer(torch.optim.SGD(module.parameters(), lr=1.0))
+    optimizer.communicator = LocalCommunicator(optimizer)
+    return module
+
+
+def look_up_all(module, batches, keys_of=lambda keys: keys):
+    for batch in flota.prefetch(batches, module):
+        module(keys_of(batch))
+
+
+def test_what_was_prepared_is_used_and_what_was_changed_is_not():
+    reset_names()
+    module = local(Embedding(None, 2, init=Uniform(-1, 1)))
+    routed = []
+    store = module.weight.store
+    route, store.route = store.route, lambda keys: routed.append(keys.clone()) or route(keys)
+    for step, keys in enumerate(flota.prefetch([torch.arange(n, n + 4) for n in range(6)], module)):
+        if step == 5:
+            keys += 100
+        routed.clear()
+        rows = module(keys)
+        own = [each for each in routed if torch.equal(each, keys)]
+        # The second batch may have been read before the first one's lookup was known.
+        assert len(own) == (1 if step in (0, 5) else 0) or step == 1
+        assert torch.equal(rows.detach(), module.pull(keys))
+
+
+def test_keys_that_the_model_computes_are_pulled_when_needed():
+    reset_names()
+    module = local(Embedding(None, 2))
+    with pytest.warns(UserWarning, match="keys of table 'embedding_0' are not part of the batch"):
+        look_up_all(module, [torch.arange(4)] * 3, lambda keys: keys * 2)
+
+
+def test_numpy_batches_are_understood():
+    reset_names()
+    module = local(Embedding(None, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for keys in flota.prefetch([np.arange(n) for n in range(1, 5)], module):
+            module(torch.as_tensor(keys))
+
+
+def test_an_error_of_the_loader_or_a_key_reaches_the_loop():
+    reset_names()
+    module = local(Embedding(10, 2))
+
+    def broken():
+        yield torch.arange(3)
+        yield torch.arange(3)
+        raise OSError("no more disk")
+
+    with pytest.raises(OSError, match="no more disk"):
+        look_up_all(module, broken())
+    with pytest.raises(IndexError, match="key 12 is out of range"):
+        look_up_all(module, [torch.tensor([k]) for k in (1, 2, 3, 12)])
+    assert module.weight.watcher is None
+    with pytest.raises(InvalidArgument, match="depth"):
+        flota.prefetch([], module, depth=0)
