@@ -13,6 +13,7 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import RemoteStore
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
+from flota.nn.transfer import host_empty, to_host
 from flota.optim import rule_of
 from flota.rules import SGD
 from flota.strategy import DistributedStrategy, Geo
@@ -83,6 +84,8 @@ class RemoteTables:
         self.job = job
         # In Geo mode workers keep the optimizer's state; what they send is added to the weights.
         self._weights_only = isinstance(strategy.mode, Geo)
+        # A bound on staleness leaves no room for rows that are pulled before they are needed.
+        self._pull_ahead = getattr(strategy.mode, "max_staleness", None) is None
         self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
         names = _names(optimizer)
         self.dense = [
@@ -102,10 +105,14 @@ class RemoteTables:
         """Brings the servers' values into the model."""
         if not self.dense:
             return
-        values = [torch.empty(dense.table.shape) for dense in self.dense]
+        values = self.host_values()
         parts = [dense.table.part(value) for dense, value in zip(self.dense, values, strict=True)]
         self.job.client.native.pull_dense(parts, self.job.client.time(None))
         self.take_dense(values)
+
+    def host_values(self) -> list[torch.Tensor]:
+        """Memory to pull the dense parameters into."""
+        return [host_empty(dense.table.shape, dense.parameter.device) for dense in self.dense]
 
     @torch.no_grad()
     def take_dense(self, values: list[torch.Tensor]) -> None:
@@ -114,11 +121,9 @@ class RemoteTables:
 
     def gradients(self) -> list[tuple[Dense, torch.Tensor]]:
         """The dense gradients of this step, on the CPU in float32."""
-        return [
-            (dense, dense.parameter.grad.to("cpu", torch.float32).contiguous())
-            for dense in self.dense
-            if dense.parameter.grad is not None
-        ]
+        learnt = [(dense, dense.parameter.grad) for dense in self.dense if dense.parameter.grad is not None]
+        values = to_host([gradient.to(torch.float32) for _, gradient in learnt])
+        return [(dense, value) for (dense, _), value in zip(learnt, values, strict=True)]
 
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
@@ -129,7 +134,7 @@ class RemoteTables:
             init=options.init,
             seed=options.seed,
         )
-        store = RemoteStore(table)
+        store = RemoteStore(table, self._pull_ahead)
         handle.store = store
         return Trained(handle, store, group)
 

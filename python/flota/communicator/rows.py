@@ -15,6 +15,7 @@ from flota.communicator.stores import keys_in
 from flota.errors import InvalidArgument
 from flota.initializer import Constant
 from flota.nn.table import Gradient, TableOptions
+from flota.nn.transfer import to_host
 from flota.optim import has_rule, rule_of
 from flota.rules import SGD, Rule
 
@@ -38,7 +39,7 @@ class RuleRows:
     @contextmanager
     def stepping(self, gradient: Gradient, group: Group, step: int) -> Iterator[None]:
         lr = float(group["lr"]) if self._own_rule is None else self._own_rule.lr
-        values = gradient.values.to("cpu").contiguous()
+        (values,) = to_host([gradient.values])
         self._table.push_batch(gradient.keys.batch, values.data_ptr(), _core.PushKind.gradient, lr, 1.0, step)
         yield
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flota import _core
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables, push_options
+from flota.nn.transfer import to_host
 
 
 class SyncCommunicator:
@@ -25,12 +26,15 @@ class SyncCommunicator:
     def step(self, optimizer: DistributedOptimizer) -> None:
         job = self._job
         group = _core.hash_name(self._group())
-        for trained in self._tables.sparse:
-            gradient = trained.handle.gradient()
-            if gradient is None:
-                continue
+        learnt = [
+            (trained, gradient)
+            for trained in self._tables.sparse
+            if (gradient := trained.handle.gradient()) is not None
+        ]
+        rows = to_host([gradient.values for _, gradient in learnt])
+        for (trained, gradient), values in zip(learnt, rows, strict=True):
             options = push_options(trained.lr(), self._step, group, job.rank)
-            trained.store.table.push_batch(gradient.keys.batch, gradient.values.to("cpu"), options)
+            trained.store.table.push_batch(gradient.keys.batch, values, options)
         parts, kept = [], []
         for dense, values in self._tables.gradients():
             parts.append(dense.table.part(values, dense.lr()))
