@@ -92,8 +92,7 @@ void bind_batch(nb::module_& module) {
       .def(
           "route",
           [](Batch& self, uintptr_t keys, size_t count, uintptr_t places) {
-            self.route(array_at<const Key>(keys, count));
-            std::memcpy(array_at<uint32_t>(places, count).data(), self.places().data(), count * sizeof(uint32_t));
+            self.route(array_at<const Key>(keys, count), array_at<uint32_t>(places, count));
           },
           nb::call_guard<nb::gil_scoped_release>(), nb::arg("keys"), nb::arg("count"), nb::arg("places"))
       .def(

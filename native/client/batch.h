@@ -14,14 +14,13 @@ class Batch {
  public:
   explicit Batch(const ShardMap& map) : router_(map), versions_(map.servers, kNoVersion) {}
 
-  void route(std::span<const Key> keys) {
-    router_.route(keys);
+  // Requires: places.size() == keys.size(). They are the places of the keys' rows.
+  void route(std::span<const Key> keys, std::span<uint32_t> places) {
+    router_.route(keys, places);
     versions_.assign(versions_.size(), kNoVersion);
   }
 
   std::span<const Key> keys() const { return router_.distinct(); }
-  // For each of the caller's keys, the place of its row.
-  std::span<const uint32_t> places() const { return router_.place(); }
   // Places of the batch's rows whose keys are among `others`.
   std::vector<uint32_t> common(std::span<const Key> others) const {
     const boost::unordered_flat_set<Key> wanted(others.begin(), others.end());

@@ -36,10 +36,7 @@ uint64_t find_among_few(const Key* keys, size_t count, Key key) {
 }  // namespace
 
 Router::Router(const ShardMap& map)
-    : rank_of_shard_(kShards),
-      first_rank_of_server_(map.servers + 1),
-      group_end_(kShards),
-      server_begin_(map.servers + 1) {
+    : rank_of_shard_(kShards), first_rank_of_server_(map.servers + 1), server_begin_(map.servers + 1) {
   uint32_t rank = 0;
   for (uint32_t server = 0; server < map.servers; ++server) {
     first_rank_of_server_[server] = rank;
@@ -52,37 +49,47 @@ Router::Router(const ShardMap& map)
 }
 
 void Router::route(std::span<const Key> keys) {
-  FLOTA_CHECK(keys.size() < UINT32_MAX, "too many keys in one batch");
-  sort_by_rank(keys);
-  remove_duplicates();
+  place_.resize(keys.size());
+  route(keys, place_);
+}
+
+void Router::route(std::span<const Key> keys, std::span<uint32_t> place) {
+  FLOTA_CHECK(keys.size() < UINT32_MAX && keys.size() == place.size(), "too many keys in one batch");
+  thread_local Scratch scratch;
+  count_ = keys.size();
+  sort_by_rank(keys, rank_of_shard_, scratch);
+  remove_duplicates(scratch, place);
 }
 
 // By shard first: a key's duplicates are then among a few neighbours, and looking for them stays in the nearest cache.
 // Stable, so that the first of several is the caller's first.
-void Router::sort_by_rank(std::span<const Key> keys) {
+void Router::sort_by_rank(std::span<const Key> keys, std::span<const uint16_t> rank_of_shard, Scratch& scratch) {
   const size_t count = keys.size();
-  rank_.resize(count);
+  scratch.rank.resize(count);
+  scratch.sorted.resize(count + 3);  // find_among_few() reads in steps of four
+  scratch.sorted_from.resize(count);
+  scratch.group_end.resize(kShards);
+  uint16_t* const ranks = scratch.rank.data();
   std::array<uint32_t, kShards + 1> at{};
   for (size_t i = 0; i < count; ++i) {
-    rank_[i] = rank_of_shard_[shard_of(keys[i])];
-    ++at[rank_[i] + 1u];
+    ranks[i] = rank_of_shard[shard_of(keys[i])];
+    ++at[ranks[i] + 1u];
   }
   for (size_t rank = 0; rank < kShards; ++rank) at[rank + 1] += at[rank];
-  sorted_.resize(count + 3);  // find_among_few() reads in steps of four
-  sorted_from_.resize(count);
+  Key* const sorted = scratch.sorted.data();
+  uint32_t* const sorted_from = scratch.sorted_from.data();
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t to = at[rank_[i]]++;
-    sorted_[to] = keys[i];
-    sorted_from_[to] = static_cast<uint32_t>(i);
+    const uint32_t to = at[ranks[i]]++;
+    sorted[to] = keys[i];
+    sorted_from[to] = static_cast<uint32_t>(i);
   }
-  std::copy(at.begin(), at.begin() + kShards, group_end_.begin());
+  std::copy(at.begin(), at.begin() + kShards, scratch.group_end.begin());
 }
 
-void Router::remove_duplicates() {
-  const size_t count = rank_.size();
-  place_.resize(count);
-  distinct_.resize(count + 1);  // one more is written than counts
-  first_.resize(count + 1);
+void Router::remove_duplicates(Scratch& scratch, std::span<uint32_t> place) {
+  const size_t count = place.size();
+  scratch.distinct.resize(count + 1);  // one more is written than counts
+  scratch.first.resize(count + 1);
   // Ranks that make a group: so many that it has a dozen keys, or one.
   const auto width = static_cast<uint32_t>(std::clamp<size_t>(kShards * 12 / std::max<size_t>(count, 1), 1, kShards));
   size_t begin = 0;
@@ -91,54 +98,60 @@ void Router::remove_duplicates() {
     server_begin_[server] = to;
     const uint32_t last = first_rank_of_server_[server + 1];
     for (uint32_t rank = first_rank_of_server_[server]; rank < last; rank += width) {
-      const size_t end = group_end_[std::min(rank + width, last) - 1];
-      to = end - begin <= kFew ? remove_duplicates_of_few(begin, end, to) : remove_duplicates_of_many(begin, end, to);
+      const size_t end = scratch.group_end[std::min(rank + width, last) - 1];
+      to = end - begin <= kFew ? remove_duplicates_of_few(scratch, begin, end, to, place.data())
+                               : remove_duplicates_of_many(scratch, begin, end, to, place.data());
       begin = end;
     }
   }
   server_begin_.back() = to;
-  distinct_.resize(to);
-  first_.resize(to);
+  distinct_.assign(scratch.distinct.begin(), scratch.distinct.begin() + static_cast<ptrdiff_t>(to));
+  first_.assign(scratch.first.begin(), scratch.first.begin() + static_cast<ptrdiff_t>(to));
 }
 
-size_t Router::remove_duplicates_of_few(size_t begin, size_t end, size_t to) {
-  const Key* keys = sorted_.data() + begin;
-  std::array<uint32_t, kFew> place;
+size_t Router::remove_duplicates_of_few(Scratch& scratch, size_t begin, size_t end, size_t to, uint32_t* place) {
+  const Key* keys = scratch.sorted.data() + begin;
+  const uint32_t* sorted_from = scratch.sorted_from.data() + begin;
+  Key* const distinct = scratch.distinct.data();
+  uint32_t* const first = scratch.first.data();
+  std::array<uint32_t, kFew> found;
   for (size_t i = 0; i < end - begin; ++i) {
-    const uint32_t from = sorted_from_[begin + i];
+    const uint32_t from = sorted_from[i];
     const uint64_t equal = find_among_few(keys, i, keys[i]);
     // No branch: whether a key was there before is not predictable.
-    place[i] = static_cast<uint32_t>(to);
-    place[i] = place[equal != 0 ? static_cast<size_t>(std::countr_zero(equal)) : i];
-    distinct_[to] = keys[i];
-    first_[to] = from;
+    found[i] = static_cast<uint32_t>(to);
+    found[i] = found[equal != 0 ? static_cast<size_t>(std::countr_zero(equal)) : i];
+    distinct[to] = keys[i];
+    first[to] = from;
     to += equal == 0;
-    place_[from] = place[i];
+    place[from] = found[i];
   }
   return to;
 }
 
-size_t Router::remove_duplicates_of_many(size_t begin, size_t end, size_t to) {
+size_t Router::remove_duplicates_of_many(Scratch& scratch, size_t begin, size_t end, size_t to, uint32_t* place) {
+  std::vector<Slot>& slots = scratch.slots;
   const size_t wanted = std::bit_ceil((end - begin) * 2);
-  if (slots_.size() < wanted || ++stamp_ == 0) {
-    slots_.assign(std::max(wanted, slots_.size()), Slot{0, 0, 0});
-    stamp_ = 1;
+  if (slots.size() < wanted || ++scratch.stamp == 0) {
+    slots.assign(std::max(wanted, slots.size()), Slot{0, 0, 0});
+    scratch.stamp = 1;
   }
+  const uint32_t stamp = scratch.stamp;
   // A small group after a large one uses a small part of the table, which is more likely to be in a cache.
   const uint64_t mask = wanted - 1;
   for (size_t i = begin; i < end; ++i) {
-    const Key key = sorted_[i];
-    const uint32_t from = sorted_from_[i];
+    const Key key = scratch.sorted[i];
+    const uint32_t from = scratch.sorted_from[i];
     // Low bits choose the slot; the shard is the high bits, which keys of one shard share.
     uint64_t at = hash_key(key) & mask;
-    while (slots_[at].stamp == stamp_ && slots_[at].key != key) at = (at + 1) & mask;
-    Slot& slot = slots_[at];
-    if (slot.stamp != stamp_) {
-      slot = {key, stamp_, static_cast<uint32_t>(to)};
-      distinct_[to] = key;
-      first_[to++] = from;
+    while (slots[at].stamp == stamp && slots[at].key != key) at = (at + 1) & mask;
+    Slot& slot = slots[at];
+    if (slot.stamp != stamp) {
+      slot = {key, stamp, static_cast<uint32_t>(to)};
+      scratch.distinct[to] = key;
+      scratch.first[to++] = from;
     }
-    place_[from] = slot.place;
+    place[from] = slot.place;
   }
   return to;
 }

@@ -17,14 +17,15 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_are_those_of_its_keys) {
       auto table = value_of(client->create_sparse(sparse_spec(5), kTime));
       const auto keys = some_keys(2000, 1);
       Batch batch = client->make_batch();
-      batch.route(keys);
+      std::vector<uint32_t> places(keys.size());
+      batch.route(keys, places);
       BOOST_TEST(batch.keys().size() < keys.size());
       std::vector<float> rows(batch.keys().size() * 5);
       value_of(client->pull(table, batch, rows, true, kTime));
       const auto plain = pulled(*client, table, keys);
       size_t wrong = 0;
       for (size_t i = 0; i < keys.size(); ++i) {
-        const size_t place = batch.places()[i];
+        const size_t place = places[i];
         wrong += batch.keys()[place] != keys[i];
         wrong += !std::equal(&plain[i * 5], &plain[i * 5] + 5, &rows[place * 5]);
       }
@@ -42,7 +43,8 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_are_those_of_its_keys) {
 
 BOOST_AUTO_TEST_CASE(it_finds_which_of_its_rows_are_among_others) {
   Batch batch(ShardMap::even(3));
-  batch.route(std::vector<Key>{5, 6, 7, 5, 9});
+  std::vector<uint32_t> places(5);
+  batch.route(std::vector<Key>{5, 6, 7, 5, 9}, places);
   std::set<Key> found;
   for (uint32_t place : batch.common(std::vector<Key>{9, 5, 100, 9})) found.insert(batch.keys()[place]);
   BOOST_TEST(found == (std::set<Key>{5, 9}));
@@ -56,7 +58,8 @@ BOOST_AUTO_TEST_CASE(how_stale_gradients_are_is_counted) {
   const std::vector<Key> keys = {1, 2, 3};
   const std::vector<float> ones = {1, 1, 1};
   Batch batch = client->make_batch();
-  batch.route(keys);
+  std::vector<uint32_t> places(keys.size());
+  batch.route(keys, places);
   std::vector<float> rows(3);
   value_of(client->pull(table, batch, rows, true, kTime));
   value_of(client->push(table, batch, ones, {}, kTime));  // fresh
@@ -74,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_batch_with_a_nan_is_not_sent) {
   auto table = value_of(client->create_sparse(zeros(2), kTime));
   const std::vector<Key> keys = {10, 11};
   Batch batch = client->make_batch();
-  batch.route(keys);
+  std::vector<uint32_t> places(keys.size());
+  batch.route(keys, places);
   std::vector<float> values(4, 1.0f);
   values[3] = NAN;
   auto refused = client->push(table, batch, values, {}, kTime);
@@ -88,7 +92,7 @@ BOOST_AUTO_TEST_CASE(an_empty_batch_is_nothing_to_do) {
   auto client = cluster.client();
   auto table = value_of(client->create_sparse(zeros(2), kTime));
   Batch batch = client->make_batch();
-  batch.route({});
+  batch.route({}, {});
   value_of(client->pull(table, batch, {}, true, kTime));
   value_of(client->push(table, batch, {}, {}, kTime));
 }
