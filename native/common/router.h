@@ -32,6 +32,8 @@ class Router {
   bool has_duplicates() const { return distinct_.size() != count_; }
 
  private:
+  friend struct RouterProbe;  // of the tests: some states take years to come about
+
   struct Slot {
     Key key;
     uint32_t stamp;  // the group that wrote the slot; an older one means empty, so that nothing needs clearing
@@ -49,10 +51,11 @@ class Router {
     std::vector<uint32_t> first;
   };
 
-  static void sort_by_rank(std::span<const Key> keys, std::span<const uint16_t> rank_of_shard, Scratch& scratch);
-  void remove_duplicates(Scratch& scratch, std::span<uint32_t> place);
-  static size_t remove_duplicates_of_few(Scratch& scratch, size_t begin, size_t end, size_t to, uint32_t* place);
-  static size_t remove_duplicates_of_many(Scratch& scratch, size_t begin, size_t end, size_t to, uint32_t* place);
+  static Scratch& scratch();  // of this thread
+  static void sort_by_rank(std::span<const Key> keys, std::span<const uint16_t> rank_of_shard, Scratch& work);
+  void remove_duplicates(Scratch& work, std::span<uint32_t> place);
+  static size_t remove_duplicates_of_few(Scratch& work, size_t begin, size_t end, size_t to, uint32_t* place);
+  static size_t remove_duplicates_of_many(Scratch& work, size_t begin, size_t end, size_t to, uint32_t* place);
 
   std::vector<uint16_t> rank_of_shard_;         // the shard's place in the order of sending
   std::vector<uint32_t> first_rank_of_server_;  // and where each server begins in it

@@ -163,9 +163,9 @@ BOOST_AUTO_TEST_CASE(steps_out_of_step_are_refused) {
   auto ahead = client->push(table, key, one, of_step(9, 0), kTime);
   BOOST_TEST(code_of(ahead) == ErrorCode::kInvalidArgument);
   BOOST_TEST(ahead.error().message.find("worker 0 is at step 9, the others are at step 6") != std::string::npos);
-  PushOptions delta = of_step(6, 0);
-  delta.kind = PushKind::kDelta;
-  BOOST_TEST(code_of(client->push(table, key, one, delta, kTime)) == ErrorCode::kInvalidArgument);
+  PushOptions assignment = of_step(6, 0);
+  assignment.kind = PushKind::kAssign;
+  BOOST_TEST(code_of(client->push(table, key, one, assignment, kTime)) == ErrorCode::kInvalidArgument);
   // And all of that has left no trace.
   value_of(client->push(table, key, one, of_step(6, 0), kTime));
   value_of(client->finish_step(end_of(6, 0, 1), kTime));
