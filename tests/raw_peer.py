@@ -73,6 +73,7 @@ def table_id(name: str) -> int:
 
 
 NO_VERSION = (1 << 64) - 1
+FLOAT32 = 1
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ class Push:
     def payload(self) -> bytes:
         count = len(self.keys) if self.count is None else self.count
         head = struct.pack(
-            "<QQQQQQQIIffIIB7x",
+            "<QQQQQQQIIffIIBB6x",
             table_id(self.table), self.worker, self.sequence, self.oldest, self.step, self.group, NO_VERSION,
             self.epoch, self.rank, self.lr, self.scale, count, self.dim, self.kind,
+            FLOAT32,
         )  # fmt: skip
         return padded(head + struct.pack(f"<{len(self.keys)}q{len(self.values)}f", *self.keys, *self.values))
 

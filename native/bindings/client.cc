@@ -114,6 +114,7 @@ void bind_batch(nb::module_& module) {
             return nb::make_tuple(column(std::span<const uint32_t>(places)), column(std::span<const Key>(found)));
           },
           nb::arg("others"), nb::sig("def common(self, others: bytes) -> tuple[bytes, bytes]"))
+      .def("lower_versions", &Batch::lower_versions, nb::arg("other"))
       .def("__len__", [](const Batch& self) { return self.keys().size(); });
 }
 
@@ -178,19 +179,28 @@ void bind_rows(nb::class_<Client>& client) {
       });
 }
 
-// A parameter for one of the dense calls: its table, the address and the number of its values, and its learning rate.
-using DensePart = std::tuple<const RemoteTable*, uintptr_t, size_t, float>;
+// A parameter for one of the dense calls: its table, the address and the number of its values, its learning rate, what
+// they travel as, and the address of a version for each server, or 0.
+using DensePart = std::tuple<const RemoteTable*, uintptr_t, size_t, float, Storage, uintptr_t>;
 
-std::vector<DensePull> dense_pulls(const std::vector<DensePart>& parts) {
+std::span<uint64_t> versions_at(const Client& client, uintptr_t address) {
+  return address == 0 ? std::span<uint64_t>() : array_at<uint64_t>(address, client.servers());
+}
+
+std::vector<DensePull> dense_pulls(const Client& client, const std::vector<DensePart>& parts) {
   std::vector<DensePull> pulls;
-  for (const auto& [table, out, count, lr] : parts) pulls.push_back({table, array_at<float>(out, count)});
+  for (const auto& [table, out, count, lr, element, versions] : parts) {
+    pulls.push_back({table, array_at<float>(out, count), element, versions_at(client, versions)});
+  }
   return pulls;
 }
 
-std::vector<DensePush> dense_pushes(const std::vector<DensePart>& parts, const PushOptions& options) {
+std::vector<DensePush> dense_pushes(const Client& client, const std::vector<DensePart>& parts,
+                                    const PushOptions& options) {
   std::vector<DensePush> pushes;
-  for (const auto& [table, values, count, lr] : parts) {
-    pushes.push_back({table, array_at<const float>(values, count), options});
+  for (const auto& [table, values, count, lr, element, versions] : parts) {
+    const auto seen = versions_at(client, versions);
+    pushes.push_back({table, array_at<const float>(values, count), options, element, {seen.begin(), seen.end()}});
     pushes.back().options.lr = lr;
   }
   return pushes;
@@ -200,23 +210,23 @@ void bind_dense(nb::class_<Client>& client) {
   client
       .def("pull_dense",
            [](Client& self, const std::vector<DensePart>& parts, int64_t time) {
-             const auto pulls = dense_pulls(parts);
+             const auto pulls = dense_pulls(self, parts);
              Waiting waiting;
              check(self.pull_dense(pulls, ms(time)));
            })
       .def("push_dense",
            [](Client& self, const std::vector<DensePart>& parts, const PushOptions& options, int64_t time) {
-             const auto pushes = dense_pushes(parts, options);
+             const auto pushes = dense_pushes(self, parts, options);
              Waiting waiting;
              check(self.push_dense(pushes, ms(time)));
            })
       .def("pull_dense_async",
            [](Client& self, const std::vector<DensePart>& parts, int64_t time, nb::object keep) {
-             return self.pull_dense_async(dense_pulls(parts), ms(time), keep_alive(std::move(keep)));
+             return self.pull_dense_async(dense_pulls(self, parts), ms(time), keep_alive(std::move(keep)));
            })
       .def("push_dense_async", [](Client& self, const std::vector<DensePart>& parts, const PushOptions& options,
                                   int64_t time, nb::object keep) {
-        return self.push_dense_async(dense_pushes(parts, options), ms(time), keep_alive(std::move(keep)));
+        return self.push_dense_async(dense_pushes(self, parts, options), ms(time), keep_alive(std::move(keep)));
       });
 }
 
@@ -322,6 +332,13 @@ void bind_client(nb::module_& module) {
           },
           nb::sig("def changes(self, table: RemoteTable, rank: int, since: Sequence[int], time_ms: int) -> "
                   "tuple[bytes, list[int]]"))
+      .def(
+          "advance",
+          [](Client& self, const std::string& group, uint64_t step, uint64_t behind, uint32_t rank, uint32_t world,
+             bool leave,
+             int64_t time) { return take(self.advance({group, step, behind, rank, world, leave}, ms(time))); },
+          Waits(), nb::arg("group"), nb::arg("step"), nb::arg("behind"), nb::arg("rank"), nb::arg("world"),
+          nb::arg("leave"), nb::arg("time_ms"))
       .def(
           "statistics",
           [](Client& self, int64_t time) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <span>
 #include <vector>
@@ -35,6 +36,11 @@ class Batch {
   // What the table's version was on each server when the rows were pulled: how stale gradients are is counted from it.
   static constexpr uint64_t kNoVersion = ~uint64_t{0};
   std::span<uint64_t> versions() { return versions_; }
+  // Where gradients of several batches are pushed as one, its gradients are as old as the oldest of them. Requires:
+  // batches of the same client.
+  void lower_versions(const Batch& other) {
+    for (size_t i = 0; i < versions_.size(); ++i) versions_[i] = std::min(versions_[i], other.versions_[i]);
+  }
 
  private:
   Router router_;

@@ -299,6 +299,23 @@ Result<std::vector<Key>> Client::changes(const RemoteTable& table, uint32_t rank
   return changed;
 }
 
+Result<uint64_t> Client::advance(const Progress& progress, Time time) {
+  uint64_t slowest = 0;
+  FLOTA_TRY(with_lane("advance to step " + std::to_string(progress.step), time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    Advance{progress.group, progress.step,        progress.behind, progress.rank,
+            progress.world, wait_at_server(time), progress.leave}
+        .encode(payload);
+    Call call = small_call(MessageKind::kAdvance, payload, [&](auto bytes) -> Result<void> {
+      FLOTA_ASSIGN(AdvanceReply reply, AdvanceReply::decode(bytes));
+      slowest = reply.slowest;
+      return {};
+    });
+    return lane.exchange({{0, call}}, deadline);
+  }));
+  return slowest;
+}
+
 Result<std::vector<ServerStatistics>> Client::statistics(Time time) {
   return statistics_for("ask for statistics", time);
 }

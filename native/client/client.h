@@ -48,15 +48,32 @@ struct PushOptions {
   uint32_t rank = 0;
 };
 
-// A dense parameter's values, to where they go or where they come from.
+// A dense parameter's values, to where they go or where they come from, and what they travel as.
 struct DensePull {
   const RemoteTable* table = nullptr;
-  std::span<float> out;
+  std::span<float> out = {};
+  Storage element = Storage::kFloat32;
+  // Empty, or the table's version on each server: a server with nothing newer than that sends nothing, and what is in
+  // `out` stays. Afterwards, the version of what is there. PullDense::kNoVersion: there is nothing yet; 0: send what
+  // was written to only.
+  std::span<uint64_t> versions = {};
 };
 struct DensePush {
   const RemoteTable* table = nullptr;
   std::span<const float> values;
   PushOptions options;
+  Storage element = Storage::kFloat32;  // assignments travel as float32 whatever it says
+  std::vector<uint64_t> seen = {};      // empty, or the version on each server that the values were computed from
+};
+
+// How far a worker has come by itself.
+struct Progress {
+  std::string group;
+  uint64_t step = 0;    // steps that it has finished
+  uint64_t behind = 0;  // how many steps the others may be behind
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  bool leave = false;  // it takes no part in later steps, and does not wait
 };
 
 // A worker's end of a step, and the rows that the step has changed, by table.
@@ -141,6 +158,9 @@ class Client {
   // Keys of rows that workers other than `rank` have changed by deltas of a group. `since` holds a version for each
   // server, 0 at first, and is brought up to date.
   Result<std::vector<Key>> changes(const RemoteTable& table, uint32_t rank, std::span<uint64_t> since, Time time);
+  // Tells server 0 how far this worker has come, and returns when no other is further behind than allowed: the number
+  // of steps that every worker of the group has finished. kDeadline names who is behind.
+  Result<uint64_t> advance(const Progress& progress, Time time);
   // Waits at server 0 until all ranks came, and returns what each of them brought.
   Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
                                                      std::span<const std::byte> brings, Time time);

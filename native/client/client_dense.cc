@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/with_lane.h"
+#include "common/elements.h"
 #include "common/finite.h"
 
 namespace flota {
@@ -22,8 +23,6 @@ struct Portion {
   uint32_t server = 0;
   std::vector<size_t> places;
   uint64_t elements = 0;
-
-  size_t bytes() const { return elements * sizeof(float); }
 };
 
 // All blocks of a table, each server's in frames of at most `max_bytes` (or one block).
@@ -48,28 +47,74 @@ std::vector<Portion> portions_of(const RemoteTable& table, uint32_t servers, uin
 
 uint64_t max_frame(uint64_t max_payload) { return std::min(kMaxFrame, max_payload - 4096); }
 
-Call pull_call(const RemoteTable& table, std::span<float> out, const Portion& portion) {
-  PullDense message{table.id, {}};
+Result<void> take_padding(FrameReader& frame, Deadline deadline) {
+  FLOTA_ASSIGN(auto padding, frame.peek(frame.left(), deadline));
+  frame.consume(padding);
+  return {};
+}
+
+// Takes the next values of an answer, piece by piece as they come in.
+Result<void> take_values(FrameReader& frame, Storage element, std::span<float> out, Deadline deadline) {
+  if (element == Storage::kFloat32) return frame.read(std::as_writable_bytes(out), deadline);
+  const size_t width = element_bytes(element);
+  for (size_t at = 0; at < out.size();) {
+    const size_t count = std::min(out.size() - at, Stream::kChunk / width);
+    FLOTA_ASSIGN(auto bytes, frame.peek(count * width, deadline));
+    widen(element, bytes.data(), out.data() + at, count);
+    frame.consume(bytes);
+    at += count;
+  }
+  return {};
+}
+
+// Puts values into a frame as they travel.
+Result<void> give_values(FrameWriter& frame, Storage element, std::span<const float> values, Deadline deadline) {
+  if (element == Storage::kFloat32) return frame.write(std::as_bytes(values), deadline);
+  const size_t width = element_bytes(element);
+  for (size_t at = 0; at < values.size();) {
+    const size_t count = std::min(values.size() - at, Stream::kChunk / width);
+    FLOTA_ASSIGN(auto room, frame.reserve(count * width, deadline));
+    narrow(element, values.data() + at, room.data(), count);
+    frame.commit(room);
+    at += count;
+  }
+  return {};
+}
+
+Storage element_of(const DensePush& push) {
+  return push.options.kind == PushKind::kAssign ? Storage::kFloat32 : push.element;
+}
+
+// `version`: lowered to that of the answer, if that is lower.
+Call pull_call(const DensePull& pull, const Portion& portion, uint64_t& version) {
+  const RemoteTable& table = *pull.table;
+  PullDense message{table.id, {}, PullDense::kNoVersion, pull.element};
   for (size_t place : portion.places) message.blocks.push_back(table.spec.blocks[place].id);
+  if (!pull.versions.empty()) message.known = pull.versions[portion.server];
   Writer payload;
   message.encode(payload);
   Call call;
   call.kind = MessageKind::kPullDense;
   call.payload_bytes = payload.bytes().size();
   call.send = [payload](FrameWriter& frame, Deadline deadline) { return frame.write(payload.bytes(), deadline); };
-  call.receive = [&table, out, portion](FrameReader& frame, Deadline deadline) -> Result<void> {
-    uint64_t version = 0;
-    if (frame.left() != sizeof(version) + padded(portion.bytes())) {
+  call.receive = [&table, &version, out = pull.out, element = pull.element, known = message.known, portion](
+                     FrameReader& frame, Deadline deadline) -> Result<void> {
+    const bool unchanged = frame.left() == sizeof(version);
+    uint64_t told = 0;
+    if (!unchanged && frame.left() != sizeof(told) + padded(portion.elements * element_bytes(element))) {
       return Error{ErrorCode::kMalformed, "an answer with other blocks than were asked for"};
     }
-    FLOTA_TRY(frame.read(std::as_writable_bytes(std::span(&version, 1)), deadline));
+    FLOTA_TRY(frame.read(std::as_writable_bytes(std::span(&told, 1)), deadline));
+    version = std::min(version, told);
+    if (unchanged) {
+      if (told == known) return {};
+      return Error{ErrorCode::kMalformed, "an answer without the blocks that were asked for"};
+    }
     for (size_t place : portion.places) {
       const BlockSpec& block = table.spec.blocks[place];
-      FLOTA_TRY(frame.read(std::as_writable_bytes(out.subspan(block.offset, block.length)), deadline));
+      FLOTA_TRY(take_values(frame, element, out.subspan(block.offset, block.length), deadline));
     }
-    FLOTA_ASSIGN(auto padding, frame.peek(frame.left(), deadline));
-    frame.consume(padding);
-    return {};
+    return take_padding(frame, deadline);
   };
   return call;
 }
@@ -81,20 +126,41 @@ Call push_call(const RemoteTable& table, std::span<const float> values, const Po
   std::vector<uint32_t> ids;
   for (size_t place : portion.places) ids.push_back(table.spec.blocks[place].id);
   front.put_array(std::span<const uint32_t>(ids));
+  const size_t bytes = portion.elements * element_bytes(head.element);
   Call call;
   call.kind = MessageKind::kPushDense;
-  call.payload_bytes = front.bytes().size() + padded(portion.bytes());
-  call.send = [&table, values, front, portion](FrameWriter& frame, Deadline deadline) -> Result<void> {
+  call.payload_bytes = front.bytes().size() + padded(bytes);
+  call.send = [&table, values, front, portion, bytes, element = head.element](FrameWriter& frame,
+                                                                              Deadline deadline) -> Result<void> {
     FLOTA_TRY(frame.write(front.bytes(), deadline));
     for (size_t place : portion.places) {
       const BlockSpec& block = table.spec.blocks[place];
-      FLOTA_TRY(frame.write(std::as_bytes(values.subspan(block.offset, block.length)), deadline));
+      FLOTA_TRY(give_values(frame, element, values.subspan(block.offset, block.length), deadline));
     }
     const std::byte zeros[8] = {};
-    return frame.write(std::span(zeros).first(padded(portion.bytes()) - portion.bytes()), deadline);
+    return frame.write(std::span(zeros).first(padded(bytes) - bytes), deadline);
   };
   expect_push_reply(call);
   return call;
+}
+
+// Looked for before anything is sent: a push goes to several servers and must reach all or none.
+Result<void> check_values(const DensePush& push) {
+  const TableSpec& spec = push.table->spec;
+  auto refusal = [&](size_t at, const std::string& what) {
+    return Error{ErrorCode::kNonFinite,
+                 "push to table '" + spec.name + "': element " + std::to_string(at) + " is " + what};
+  };
+  const float* values = push.values.data();
+  const size_t count = push.values.size();
+  const size_t bad = spec.allow_nonfinite ? count : first_nonfinite(values, count);
+  if (bad < count) {
+    return refusal(bad, "a NaN or an infinity; nothing was sent (a table made with allow_nonfinite=True takes them)");
+  }
+  const size_t large = first_overflow(element_of(push), values, count);
+  if (large == count) return {};
+  return refusal(large, std::to_string(values[large]) + ", which " + name_of(push.element) +
+                            " cannot hold; nothing was sent (bfloat16 and float32 hold larger values)");
 }
 
 template <class Items>
@@ -107,16 +173,29 @@ std::string names_of(const Items& items) {
 
 Result<void> Client::pull_dense(std::span<const DensePull> pulls, Time time) {
   if (pulls.empty()) return {};
-  for (const DensePull& pull : pulls) FLOTA_TRY(check_shape(*pull.table, pull.out.size()));
-  return with_lane("pull " + names_of(pulls), time, [&](Lane& lane, Deadline deadline) {
+  for (const DensePull& pull : pulls) {
+    FLOTA_TRY(check_shape(*pull.table, pull.out.size()));
+    if (!pull.versions.empty() && pull.versions.size() != servers()) return invalid("a version for each server");
+  }
+  constexpr uint64_t kNone = PullDense::kNoVersion;
+  std::vector<std::vector<uint64_t>> told(pulls.size(), std::vector<uint64_t>(servers(), kNone));
+  FLOTA_TRY(with_lane("pull " + names_of(pulls), time, [&](Lane& lane, Deadline deadline) {
     std::vector<Lane::Request> requests;
-    for (const DensePull& pull : pulls) {
-      for (const Portion& portion : portions_of(*pull.table, servers(), max_frame(options_.max_payload))) {
-        requests.push_back({portion.server, pull_call(*pull.table, pull.out, portion)});
+    for (size_t i = 0; i < pulls.size(); ++i) {
+      for (const Portion& portion : portions_of(*pulls[i].table, servers(), max_frame(options_.max_payload))) {
+        requests.push_back({portion.server, pull_call(pulls[i], portion, told[i][portion.server])});
       }
     }
-    return lane.exchange(requests, deadline);
-  });
+    Result<void> status = lane.exchange(requests, deadline);
+    // Some of the blocks may be newer by now than what their versions say.
+    if (!status) {
+      for (const DensePull& pull : pulls) std::fill(pull.versions.begin(), pull.versions.end(), kNone);
+    }
+    return status;
+  }));
+  for (size_t i = 0; i < pulls.size(); ++i)
+    std::copy_n(told[i].begin(), pulls[i].versions.size(), pulls[i].versions.begin());
+  return {};
 }
 
 Result<void> Client::push_dense(std::span<const DensePush> pushes, Time time) {
@@ -125,16 +204,10 @@ Result<void> Client::push_dense(std::span<const DensePush> pushes, Time time) {
 
 Result<void> Client::push_dense_now(std::span<const DensePush> pushes, Time time) {
   if (pushes.empty()) return {};
-  // Looked for here, before anything is sent: a push goes to several servers and must reach all or none.
   for (const DensePush& push : pushes) {
     FLOTA_TRY(check_shape(*push.table, push.values.size()));
-    if (push.table->spec.allow_nonfinite) continue;
-    size_t bad = first_nonfinite(push.values.data(), push.values.size());
-    if (bad == push.values.size()) continue;
-    return Error{ErrorCode::kNonFinite, "push to table '" + push.table->spec.name + "': element " +
-                                            std::to_string(bad) +
-                                            " is a NaN or an infinity; nothing was sent (a table made with "
-                                            "allow_nonfinite=True takes them)"};
+    if (!push.seen.empty() && push.seen.size() != servers()) return invalid("a version for each server");
+    FLOTA_TRY(check_values(push));
   }
   std::vector<uint64_t> opened;
   auto status = with_lane("push to " + names_of(pushes), time, [&](Lane& lane, Deadline deadline) {
@@ -142,7 +215,9 @@ Result<void> Client::push_dense_now(std::span<const DensePush> pushes, Time time
     for (const DensePush& push : pushes) {
       for (const Portion& portion : portions_of(*push.table, servers(), max_frame(options_.max_payload))) {
         // Made once: a frame that is sent again keeps its number.
-        const PushHead head = push_head(*push.table, push.options);
+        PushHead head = push_head(*push.table, push.options);
+        head.element = element_of(push);
+        if (!push.seen.empty()) head.seen = push.seen[portion.server];
         opened.push_back(head.sequence);
         requests.push_back({portion.server, push_call(*push.table, push.values, portion, head)});
       }

@@ -17,8 +17,15 @@ HostedTable::HostedTable(const TableSpec& table_spec) : spec(table_spec) {
   }
 }
 
+uint64_t HostedTable::version() const {
+  const uint64_t pushed = pushes.load(std::memory_order_acquire);
+  if (sparse) return pushed;
+  return dense->written() ? pushed + dense->imports() : 0;
+}
+
 void HostedTable::count_push(uint64_t count, uint64_t seen) {
-  const uint64_t before = pushes.fetch_add(1, std::memory_order_relaxed);
+  // Released: who reads this version reads what was pushed.
+  const uint64_t before = pushes.fetch_add(1, std::memory_order_release) + (dense ? dense->imports() : 0);
   Counters::add(rows_pushed, count);
   if (seen == PushHead::kNoVersion) return;
   // A version from before this server was restarted may lie ahead.

@@ -32,8 +32,12 @@ struct HostedTable {
   std::atomic<uint64_t> staleness_sum{0};
   std::atomic<uint64_t> staleness_max{0};
 
-  // After a push of so many rows or blocks was applied. `seen`: the version (a number of pushes) that it was computed
-  // from, or PushHead::kNoVersion.
+  // What a pull tells: it goes up with whatever changes the table, after the change. 0: dense, and some block was never
+  // written to.
+  uint64_t version() const;
+
+  // After a push of so many rows or blocks was applied. `seen`: the version that it was computed from, or
+  // PushHead::kNoVersion.
   void count_push(uint64_t count, uint64_t seen);
 
   uint64_t rows() const { return sparse ? sparse->rows() : dense->elements(); }

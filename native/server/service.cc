@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "common/finite.h"
+#include "server/push_once.h"
 
 namespace flota {
 namespace {
@@ -24,38 +25,6 @@ Result<std::shared_ptr<HostedTable>> find_sparse(const Registry& registry, uint6
   return table;
 }
 
-Result<std::shared_ptr<HostedTable>> find_dense(const Registry& registry, uint64_t id) {
-  FLOTA_ASSIGN(auto table, registry.find(id));
-  if (!table->dense) return invalid("table '" + table->spec.name + "' is sparse: it has keys, not blocks");
-  return table;
-}
-
-// The places of the blocks in the table and their elements in all.
-Result<std::vector<size_t>> find_blocks(const HostedTable& table, std::span<const uint32_t> ids, uint64_t* elements) {
-  std::vector<size_t> places;
-  places.reserve(std::min<size_t>(ids.size(), table.dense->block_count()));
-  *elements = 0;
-  for (uint32_t id : ids) {
-    int place = table.dense->find_block(id);
-    if (place < 0) {
-      return invalid("table '" + table.spec.name + "' has no block " + std::to_string(id) + " on this server");
-    }
-    // Block ids ascend, so a list has no block twice and is no longer than the table.
-    if (!places.empty() && static_cast<size_t>(place) <= places.back()) {
-      return invalid("the blocks of a request must ascend");
-    }
-    places.push_back(static_cast<size_t>(place));
-    *elements += table.dense->block(places.back()).length;
-  }
-  return places;
-}
-
-Error nonfinite(const TableSpec& spec, const std::string& where) {
-  return {ErrorCode::kNonFinite, "table '" + spec.name + "': the values for " + where +
-                                     " hold a NaN or an infinity; nothing was applied (a table made with "
-                                     "allow_nonfinite=True takes them)"};
-}
-
 RowPage to_page(const Rows& rows) {
   RowPage page;
   page.keys.assign(rows.keys.begin(), rows.keys.end());
@@ -70,9 +39,6 @@ RowPage to_page(const Rows& rows) {
 Deadline wait_deadline(uint64_t wait_ms) {
   return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
 }
-
-// Whether the push waits for its group's step.
-bool in_step(const PushHead& head) { return head.group != 0 && head.kind == PushKind::kGradient; }
 
 // Runs a handler; what the operating system refuses in it becomes an error value.
 template <class Handler>
@@ -131,6 +97,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::finish_step;
       case MessageKind::kChanges:
         return &Service::changes;
+      case MessageKind::kAdvance:
+        return &Service::advance;
       case MessageKind::kStatistics:
         return &Service::statistics;
       case MessageKind::kExport:
@@ -196,7 +164,7 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
   const size_t row_bytes = message.dim * sizeof(float);
   const size_t rows_bytes = message.count * row_bytes;
   const Missing missing = message.create ? Missing::kCreate : Missing::kInitial;
-  const uint64_t version = table->pushes.load(std::memory_order_relaxed);
+  const uint64_t version = table->version();
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, RowsHead::kBytes + padded(rows_bytes), io_deadline()));
@@ -224,60 +192,6 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
   return {};
 }
 
-Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent) {
-  FLOTA_ASSIGN(auto message, PullDense::decode(payload));
-  FLOTA_ASSIGN(auto table, find_dense(registry_, message.table));
-  uint64_t elements = 0;
-  FLOTA_ASSIGN(auto places, find_blocks(*table, message.blocks, &elements));
-  Counters::add(table->pulls);
-  Counters::add(table->rows_pulled, elements);
-
-  const uint64_t version = table->pushes.load(std::memory_order_relaxed);
-  sent = [&]() -> Result<void> {
-    const size_t bytes = elements * sizeof(float);
-    FrameWriter frame(stream);
-    FLOTA_TRY(frame.begin(MessageKind::kReply, request, sizeof(version) + padded(bytes), io_deadline()));
-    FLOTA_TRY(frame.write(std::as_bytes(std::span(&version, 1)), io_deadline()));
-    std::vector<float> values;
-    for (size_t place : places) {
-      values.resize(table->dense->block(place).length);
-      table->dense->pull(place, values);
-      FLOTA_TRY(frame.write(std::as_bytes(std::span(values)), io_deadline()));
-    }
-    const std::byte zeros[8] = {};
-    FLOTA_TRY(frame.write(std::span(zeros).first(padded(bytes) - bytes), io_deadline()));
-    return frame.end(io_deadline());
-  }();
-  return {};
-}
-
-// Everything that can be refused was refused before, but by the step it belongs to; from here on the push is applied
-// whole. `apply` is for one that is applied at once, `hold` makes the copy of one that waits for its step.
-template <class Apply, class Hold>
-Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold) {
-  const PushId id{head.worker, head.epoch, head.sequence, head.oldest};
-  FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
-  if (verdict == Ledger::Verdict::kApply) {
-    Result<void> status;
-    try {
-      if (in_step(head)) {
-        status = steps_.hold(head.group, head.rank, head.step, hold());
-      } else {
-        apply(Step{head.lr, head.scale, head.step});
-      }
-    } catch (...) {
-      ledger_.finish(id, false);
-      throw;
-    }
-    ledger_.finish(id, static_cast<bool>(status));
-    FLOTA_TRY(status);
-    if (!in_step(head)) table.count_push(head.count, head.seen);
-  }
-  Writer out;
-  PushReply{verdict == Ledger::Verdict::kApply}.encode(out);
-  return out;
-}
-
 Result<Writer> Service::push(Payload payload) {
   FLOTA_ASSIGN(auto message, Push::decode(payload));
   FLOTA_ASSIGN(auto table, find_sparse(registry_, message.table, message.dim));
@@ -299,40 +213,6 @@ Result<Writer> Service::push(Payload payload) {
                     {message.keys.begin(), message.keys.end()},
                     {},
                     {message.values.begin(), message.values.end()}};
-  });
-}
-
-Result<Writer> Service::push_dense(Payload payload) {
-  FLOTA_ASSIGN(auto message, PushDense::decode(payload));
-  FLOTA_ASSIGN(auto table, find_dense(registry_, message.table));
-  uint64_t elements = 0;
-  FLOTA_ASSIGN(auto places, find_blocks(*table, message.blocks, &elements));
-  if (padded(elements * sizeof(float)) != message.values.size() * sizeof(float)) {
-    return invalid("table '" + table->spec.name + "': a dense push of " + std::to_string(message.values.size()) +
-                   " values for blocks of " + std::to_string(elements) + " elements");
-  }
-  auto values = message.values.first(elements);
-  if (!table->spec.allow_nonfinite) {
-    size_t bad = first_nonfinite(values.data(), values.size());
-    size_t before = 0;
-    for (size_t place : places) {
-      const BlockSpec& block = table->dense->block(place);
-      if (bad < before + block.length) {
-        return nonfinite(table->spec, "element " + std::to_string(block.offset + bad - before));
-      }
-      before += block.length;
-    }
-  }
-  auto apply = [&](const Step& step) {
-    size_t at = 0;
-    for (size_t place : places) {
-      size_t length = table->dense->block(place).length;
-      table->dense->push(message.kind, step, place, values.subspan(at, length));
-      at += length;
-    }
-  };
-  return apply_once(message, *table, apply, [&] {
-    return HeldPush{table, message.lr, message.scale, {}, places, {values.begin(), values.end()}};
   });
 }
 
@@ -366,6 +246,14 @@ Result<Writer> Service::changes(Payload payload) {
   const Changes::Page page = table->changes.others(message.rank, message.since, message.page, kMaxPageKeys);
   Writer out;
   ChangesReply{page.version, page.done, page.keys}.encode(out);
+  return out;
+}
+
+Result<Writer> Service::advance(Payload payload) {
+  FLOTA_ASSIGN(auto message, Advance::decode(payload));
+  FLOTA_ASSIGN(uint64_t slowest, clocks_.advance(message, wait_deadline(message.wait_ms)));
+  Writer out;
+  AdvanceReply{slowest}.encode(out);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/barriers.h"
+#include "server/clocks.h"
 #include "server/counters.h"
 #include "server/ledger.h"
 #include "server/registry.h"
@@ -30,6 +31,7 @@ class Service {
   void stop() {
     barriers_.stop();
     steps_.stop();
+    clocks_.stop();
   }
 
  private:
@@ -48,6 +50,7 @@ class Service {
   Result<Writer> barrier(Payload payload);
   Result<Writer> finish_step(Payload payload);
   Result<Writer> changes(Payload payload);
+  Result<Writer> advance(Payload payload);
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);
@@ -67,6 +70,7 @@ class Service {
   Ledger ledger_;
   Barriers barriers_;
   Steps steps_;
+  Clocks clocks_;
   Counters counters_;
 };
 

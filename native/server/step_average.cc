@@ -71,7 +71,8 @@ std::vector<ChangedRows> apply_average(std::span<const Share> shares, uint64_t s
     } else {
       apply_blocks(table, parts, applied);
     }
-    Counters::add(table.pushes);
+    // Released, as in count_push().
+    table.pushes.fetch_add(1, std::memory_order_release);
   }
   return changed;
 }

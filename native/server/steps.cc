@@ -18,22 +18,29 @@ Error failed_before() {
 Result<std::shared_ptr<Steps::Group>> Steps::group(uint64_t id) {
   std::lock_guard lock(mutex_);
   if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
-  auto& found = groups_[id];
-  if (!found) {
-    if (groups_.size() > kMaxGroups) {
-      groups_.erase(id);
-      return Error{ErrorCode::kBusy, "too many groups of workers"};
-    }
-    found = std::make_shared<Group>();
+  const auto found = groups_.find(id);
+  if (found != groups_.end()) return found->second;
+  // A training begins a new group after every barrier. Those that all have left are kept for answers that got lost,
+  // but not for ever.
+  if (groups_.size() >= kMaxGroups) {
+    boost::unordered::erase_if(groups_, [](const auto& entry) {
+      std::lock_guard inside(entry.second->mutex);
+      return over(*entry.second);
+    });
   }
-  return found;
+  if (groups_.size() >= kMaxGroups) return Error{ErrorCode::kBusy, "too many groups of workers"};
+  return groups_[id] = std::make_shared<Group>();
+}
+
+bool Steps::over(const Group& group) {
+  return group.world != 0 &&
+         std::all_of(group.ranks.begin(), group.ranks.end(), [](const auto& entry) { return entry.second.left; });
 }
 
 Result<void> Steps::check_step(Group& group, uint32_t rank, uint64_t step) {
   if (group.failed) return failed_before();
   // Where everybody has left, the next group of this name begins anew.
-  if (group.world != 0 &&
-      std::all_of(group.ranks.begin(), group.ranks.end(), [](const auto& entry) { return entry.second.left; })) {
+  if (over(group)) {
     group.begun = false;
     group.world = 0;
     group.ranks.clear();

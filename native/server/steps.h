@@ -58,6 +58,8 @@ class Steps {
   };
 
   Result<std::shared_ptr<Group>> group(uint64_t id);
+  // Whether all have left. Requires: the group's lock is held.
+  static bool over(const Group& group);
   static Result<void> check_step(Group& group, uint32_t rank, uint64_t step);
   static bool complete(const Group& group);
   static void apply(Group& group);

@@ -1,20 +1,20 @@
 #include "table/dense_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/check.h"
-#include "common/half.h"
+#include "common/elements.h"
 
 namespace flota {
 
 DenseTable::DenseTable(const TableSpec& spec) : spec_(spec), rule_(Rule::make(spec.rule)) {
   FLOTA_CHECK(spec.kind == TableKind::kDense, "a dense table needs a dense spec");
   const Initializer initializer(spec.init, spec.seed);
-  const size_t width = spec.storage == Storage::kFloat32 ? sizeof(float) : sizeof(uint16_t);
   std::vector<float> values;
   for (const BlockSpec& block_spec : spec.blocks) {
     auto block = std::make_unique<Block>();
-    block->weights = Pages(block_spec.length * width);
+    block->weights = Pages(block_spec.length * element_bytes(spec.storage));
     block->state = Pages(block_spec.length * rule_->state_slots() * sizeof(float));
     values.resize(block_spec.length);
     initializer.fill(0, block_spec.offset, values);
@@ -22,6 +22,7 @@ DenseTable::DenseTable(const TableSpec& spec) : spec_(spec), rule_(Rule::make(sp
     rule_->init_state({state_of(*block), block_spec.length * rule_->state_slots()}, block_spec.length);
     blocks_.push_back(std::move(block));
   }
+  unwritten_ = blocks_.size();
 }
 
 int DenseTable::find_block(uint32_t id) const {
@@ -32,33 +33,16 @@ int DenseTable::find_block(uint32_t id) const {
 }
 
 void DenseTable::read_weights(const Block& block, std::span<float> out) const {
-  const std::byte* weights = block.weights.data();
-  switch (spec_.storage) {
-    case Storage::kFloat32:
-      std::copy_n(reinterpret_cast<const float*>(weights), out.size(), out.data());
-      return;
-    case Storage::kFloat16:
-      float16_to_float32(reinterpret_cast<const uint16_t*>(weights), out.data(), out.size());
-      return;
-    case Storage::kBFloat16:
-      bfloat16_to_float32(reinterpret_cast<const uint16_t*>(weights), out.data(), out.size());
-      return;
-  }
+  widen(spec_.storage, block.weights.data(), out.data(), out.size());
 }
 
 void DenseTable::write_weights(Block& block, std::span<const float> values) {
-  std::byte* weights = block.weights.data();
-  switch (spec_.storage) {
-    case Storage::kFloat32:
-      std::copy_n(values.data(), values.size(), reinterpret_cast<float*>(weights));
-      return;
-    case Storage::kFloat16:
-      float32_to_float16(values.data(), reinterpret_cast<uint16_t*>(weights), values.size());
-      return;
-    case Storage::kBFloat16:
-      float32_to_bfloat16(values.data(), reinterpret_cast<uint16_t*>(weights), values.size());
-      return;
-  }
+  narrow(spec_.storage, values.data(), block.weights.data(), values.size());
+}
+
+void DenseTable::note_written(Block& block) {
+  if (std::exchange(block.written, true)) return;
+  unwritten_.fetch_sub(1, std::memory_order_release);
 }
 
 void DenseTable::pull(size_t place, std::span<float> out) const {
@@ -75,6 +59,7 @@ void DenseTable::push(PushKind kind, const Step& step, size_t place, std::span<c
   block.last_seen = step.step;
   if (kind == PushKind::kAssign) {
     write_weights(block, values);
+    note_written(block);
     return;
   }
   // Float32 weights are updated where they are, others in an unpacked copy.
@@ -94,6 +79,7 @@ void DenseTable::push(PushKind kind, const Step& step, size_t place, std::span<c
     for (size_t i = 0; i < values.size(); ++i) weights[i] += step.scale * values[i];
   }
   if (packed) write_weights(block, unpacked);
+  note_written(block);
 }
 
 RowPage DenseTable::export_block(size_t place) const {
@@ -123,6 +109,8 @@ void DenseTable::import_block(size_t place, const RowPage& page) {
   std::copy(page.state.begin(), page.state.end(), state_of(block));
   block.updates = page.updates[0];
   block.last_seen = page.last_seen[0];
+  note_written(block);
+  imports_.fetch_add(1, std::memory_order_release);
 }
 
 uint64_t DenseTable::elements() const {

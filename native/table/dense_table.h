@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,10 @@ class DenseTable {
   RowPage export_block(size_t place) const;
   void import_block(size_t place, const RowPage& page);
 
+  // Whether every block was written to since the table was made, and how often one was imported.
+  bool written() const { return unwritten_.load(std::memory_order_acquire) == 0; }
+  uint64_t imports() const { return imports_.load(std::memory_order_acquire); }
+
   size_t state_slots() const { return rule_->state_slots(); }
   uint64_t elements() const;
   size_t bytes() const;
@@ -48,8 +53,11 @@ class DenseTable {
     Pages state;
     uint64_t updates = 0;
     uint64_t last_seen = 0;
+    bool written = false;
   };
 
+  // Requires: the block's lock is held, and what was written is there.
+  void note_written(Block& block);
   void read_weights(const Block& block, std::span<float> out) const;
   void write_weights(Block& block, std::span<const float> values);
   float* state_of(const Block& block) const { return reinterpret_cast<float*>(block.state.data()); }
@@ -57,6 +65,8 @@ class DenseTable {
   TableSpec spec_;
   std::unique_ptr<const Rule> rule_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::atomic<size_t> unwritten_{0};  // blocks
+  std::atomic<uint64_t> imports_{0};
 };
 
 }  // namespace flota

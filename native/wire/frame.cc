@@ -31,11 +31,9 @@ uint32_t header_checksum(const RawHeader& raw) {
 
 Error malformed(const std::string& message) { return {ErrorCode::kMalformed, message}; }
 
-bool known(uint8_t kind) {
-  return (kind >= static_cast<uint8_t>(MessageKind::kCreateTable) &&
-          kind <= static_cast<uint8_t>(MessageKind::kChanges)) ||
-         kind == static_cast<uint8_t>(MessageKind::kReply) || kind == static_cast<uint8_t>(MessageKind::kError);
-}
+constexpr const char* kUnknown = "unknown";
+
+bool known(uint8_t kind) { return to_string(static_cast<MessageKind>(kind)) != kUnknown; }
 
 }  // namespace
 
@@ -65,6 +63,8 @@ const char* to_string(MessageKind kind) {
       return "finish of a step";
     case MessageKind::kChanges:
       return "question for changes";
+    case MessageKind::kAdvance:
+      return "advance";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:
@@ -72,7 +72,7 @@ const char* to_string(MessageKind kind) {
     case MessageKind::kError:
       return "error";
   }
-  return "unknown";
+  return kUnknown;
 }
 
 void encode_header(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out) {

@@ -33,6 +33,7 @@ enum class MessageKind : uint8_t {
   kShutdown = 11,
   kFinishStep = 12,
   kChanges = 13,
+  kAdvance = 14,
   kReply = 64,
   kError = 65,
 };

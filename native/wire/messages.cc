@@ -3,26 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "wire/fields.h"
+
 namespace flota {
 namespace {
-
-Error malformed(const std::string& message) { return {ErrorCode::kMalformed, message}; }
-
-// A byte that must be one of an enumeration's values 1 .. last.
-template <class Enum>
-Result<Enum> get_enum(Reader& in, Enum last, const char* what) {
-  auto value = in.get<uint8_t>();
-  if (in.ok() && (value < 1 || value > static_cast<uint8_t>(last))) {
-    return malformed(std::string("unknown ") + what + " " + std::to_string(value));
-  }
-  return static_cast<Enum>(value);
-}
-
-Result<bool> get_bool(Reader& in, const char* what) {
-  auto value = in.get<uint8_t>();
-  if (value > 1) return malformed(std::string(what) + " is neither 0 nor 1");
-  return value == 1;
-}
 
 void encode_rule(const RuleSpec& rule, Writer& out) {
   out.put(static_cast<uint8_t>(rule.kind));
@@ -208,6 +192,7 @@ void PushHead::encode(Writer& out) const {
   out.put(count);
   out.put(dim);
   out.put(static_cast<uint8_t>(kind));
+  out.put(static_cast<uint8_t>(element));
   out.pad();
 }
 
@@ -227,7 +212,8 @@ Result<PushHead> PushHead::decode(Reader& in) {
   head.count = in.get<uint32_t>();
   head.dim = in.get<uint32_t>();
   FLOTA_ASSIGN(head.kind, get_enum(in, PushKind::kAssign, "push kind"));
-  in.get_array<uint8_t>(3);
+  FLOTA_ASSIGN(head.element, get_enum(in, Storage::kBFloat16, "element type"));
+  in.get_array<uint8_t>(6);
   if (!in.ok()) return malformed("a push is shorter than its fields say");
   if (!std::isfinite(head.lr) || !std::isfinite(head.scale) || head.lr < 0) {
     return invalid("a push's learning rate must be a finite number from 0 on, and its scale finite");
@@ -242,6 +228,7 @@ Result<PushHead> PushHead::decode(Reader& in) {
 Result<Push> Push::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   FLOTA_ASSIGN(PushHead head, PushHead::decode(in));
+  if (head.element != Storage::kFloat32) return malformed("rows travel in float32");
   Push message{head, {}, {}};
   message.keys = in.get_array<Key>(message.count);
   message.values = in.get_array<float>(uint64_t{message.count} * message.dim);
@@ -254,8 +241,9 @@ Result<PushDense> PushDense::decode(std::span<const std::byte> payload) {
   FLOTA_ASSIGN(PushHead head, PushHead::decode(in));
   PushDense message{head, {}, {}};
   message.blocks = in.get_array<uint32_t>(message.count);
-  // The blocks' lengths are the table's to know; all that is left are values, and an odd number of them is padded.
-  message.values = in.get_array<float>(in.left() / sizeof(float));
+  // The blocks' lengths are the table's to know; all that is left are values and their padding.
+  message.values = in.get_array<std::byte>(in.left());
+  if (message.values.size() % 8 != 0) return malformed("a dense push is not padded");
   FLOTA_TRY(in.finish("a dense push"));
   return message;
 }
@@ -277,6 +265,9 @@ Result<PushReply> PushReply::decode(std::span<const std::byte> payload) {
 void PullDense::encode(Writer& out) const {
   out.put(table);
   out.put(static_cast<uint64_t>(blocks.size()));
+  out.put(known);
+  out.put(static_cast<uint8_t>(element));
+  out.pad();
   out.put_array(std::span<const uint32_t>(blocks));
 }
 
@@ -285,114 +276,12 @@ Result<PullDense> PullDense::decode(std::span<const std::byte> payload) {
   PullDense message;
   message.table = in.get<uint64_t>();
   auto count = in.get<uint64_t>();
+  message.known = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.element, get_enum(in, Storage::kBFloat16, "element type"));
+  in.get_array<uint8_t>(7);
   auto blocks = in.get_array<uint32_t>(count);
   FLOTA_TRY(in.finish("a dense pull"));
   message.blocks.assign(blocks.begin(), blocks.end());
-  return message;
-}
-
-void Barrier::encode(Writer& out) const {
-  out.put(call);
-  out.put(rank);
-  out.put(world);
-  out.put(wait_ms);
-  out.put_string(name);
-  out.put(static_cast<uint64_t>(brings.size()));
-  out.put_array(brings);
-}
-
-Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
-  Reader in(payload);
-  Barrier message;
-  message.call = in.get<uint64_t>();
-  message.rank = in.get<uint32_t>();
-  message.world = in.get<uint32_t>();
-  message.wait_ms = in.get<uint64_t>();
-  message.name = in.get_string(kMaxNameBytes);
-  message.brings = in.get_array<std::byte>(in.get<uint64_t>());
-  FLOTA_TRY(in.finish("a barrier"));
-  if (message.brings.size() > kMaxBytes) return Error{ErrorCode::kTooLarge, "more than 16 MiB for a barrier"};
-  if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
-    return invalid("a barrier's rank must be below its world, and the world between 1 and 1,048,576");
-  }
-  return message;
-}
-
-void BarrierReply::encode(Writer& out) const {
-  out.put(static_cast<uint64_t>(brought.size()));
-  for (auto bytes : brought) {
-    out.put(static_cast<uint64_t>(bytes.size()));
-    out.put_array(bytes);
-  }
-}
-
-Result<BarrierReply> BarrierReply::decode(std::span<const std::byte> payload) {
-  Reader in(payload);
-  BarrierReply message;
-  auto count = in.get<uint64_t>();
-  for (uint64_t i = 0; i < count && in.ok(); ++i) {
-    message.brought.push_back(in.get_array<std::byte>(in.get<uint64_t>()));
-  }
-  FLOTA_TRY(in.finish("the answer to a barrier"));
-  return message;
-}
-
-void FinishStep::encode(Writer& out) const {
-  out.put(step);
-  out.put(count);
-  out.put(rank);
-  out.put(world);
-  out.put(samples);
-  out.put(wait_ms);
-  out.put(static_cast<uint8_t>(leave));
-  out.put(static_cast<uint8_t>(want_keys));
-  out.pad();
-  out.put_string(group);
-}
-
-Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
-  Reader in(payload);
-  FinishStep message;
-  message.step = in.get<uint64_t>();
-  message.count = in.get<uint64_t>();
-  message.rank = in.get<uint32_t>();
-  message.world = in.get<uint32_t>();
-  message.samples = in.get<double>();
-  message.wait_ms = in.get<uint64_t>();
-  FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
-  FLOTA_ASSIGN(message.want_keys, get_bool(in, "want_keys"));
-  in.get_array<uint8_t>(6);
-  message.group = in.get_string(kMaxNameBytes);
-  FLOTA_TRY(in.finish("the finish of a step"));
-  if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
-    return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
-  }
-  if (!std::isfinite(message.samples) || message.samples < 0) {
-    return invalid("a step's number of samples must be a finite number from 0 on");
-  }
-  return message;
-}
-
-void FinishStepReply::encode(Writer& out) const {
-  out.put(static_cast<uint64_t>(tables.size()));
-  for (const ChangedKeys& changed : tables) {
-    out.put(changed.table);
-    out.put(static_cast<uint64_t>(changed.keys.size()));
-    out.put_array(changed.keys);
-  }
-}
-
-Result<FinishStepReply> FinishStepReply::decode(std::span<const std::byte> payload) {
-  Reader in(payload);
-  FinishStepReply message;
-  auto count = in.get<uint64_t>();
-  for (uint64_t i = 0; i < count && in.ok(); ++i) {
-    ChangedKeys changed;
-    changed.table = in.get<uint64_t>();
-    changed.keys = in.get_array<Key>(in.get<uint64_t>());
-    message.tables.push_back(changed);
-  }
-  FLOTA_TRY(in.finish("the answer to the finish of a step"));
   return message;
 }
 

@@ -93,6 +93,7 @@ struct PushHead {
   uint32_t epoch = 0;
   uint32_t rank = 0;  // the worker's place in its group
   PushKind kind = PushKind::kGradient;
+  Storage element = Storage::kFloat32;  // what the values travel as; sparse: float32
   float lr = 0;
   float scale = 1;
   uint32_t count = 0;
@@ -108,7 +109,7 @@ struct Push : PushHead {
 };
 struct PushDense : PushHead {
   std::span<const uint32_t> blocks;
-  std::span<const float> values;
+  std::span<const std::byte> values;  // of `element`, padded
   static Result<PushDense> decode(std::span<const std::byte> payload);
 };
 
@@ -119,9 +120,15 @@ struct PushReply {
   static Result<PushReply> decode(std::span<const std::byte> payload);
 };
 
+// The answer: u64 version, and the blocks' values. The version is 0 until each of the blocks was written to, and never
+// again; where it is the one that the client knows, it comes alone.
 struct PullDense {
+  static constexpr uint64_t kNoVersion = ~uint64_t{0};
+
   uint64_t table = 0;
   std::vector<uint32_t> blocks;
+  uint64_t known = kNoVersion;  // the version of the values that the client has
+  Storage element = Storage::kFloat32;
 
   void encode(Writer& out) const;
   static Result<PullDense> decode(std::span<const std::byte> payload);
@@ -194,6 +201,27 @@ struct ChangesReply {
 
   void encode(Writer& out) const;
   static Result<ChangesReply> decode(std::span<const std::byte> payload);
+};
+
+// A worker has finished a step by itself, and waits for those that are too far behind it.
+struct Advance {
+  std::string group;
+  uint64_t step = 0;    // steps that it has finished
+  uint64_t behind = 0;  // how many steps the others may be behind
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  uint64_t wait_ms = 0;
+  bool leave = false;  // it takes no part in later steps, and does not wait
+
+  void encode(Writer& out) const;
+  static Result<Advance> decode(std::span<const std::byte> payload);
+};
+
+struct AdvanceReply {
+  uint64_t slowest = 0;  // every worker of the group has finished so many steps
+
+  void encode(Writer& out) const;
+  static Result<AdvanceReply> decode(std::span<const std::byte> payload);
 };
 
 struct Statistic {

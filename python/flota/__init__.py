@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flota.fleet import server_endpoints as server_endpoints
     from flota.fleet import server_index as server_index
     from flota.fleet import server_num as server_num
+    from flota.fleet import staleness as staleness
     from flota.fleet import stop_worker as stop_worker
     from flota.fleet import worker_endpoints as worker_endpoints
     from flota.fleet import worker_index as worker_index
@@ -75,6 +76,7 @@ _PUBLIC = {
     "server_endpoints": "flota.fleet",
     "server_index": "flota.fleet",
     "server_num": "flota.fleet",
+    "staleness": "flota.fleet",
     "stop_worker": "flota.fleet",
     "worker_endpoints": "flota.fleet",
     "worker_index": "flota.fleet",
@@ -124,6 +126,7 @@ __all__ = [
     "server_endpoints",
     "server_index",
     "server_num",
+    "staleness",
     "stop_worker",
     "testing",
     "worker_endpoints",

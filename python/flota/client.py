@@ -154,10 +154,15 @@ class Client:
         slice_var_up: bool = True,
         min_block_size: int = 8192,
         split_method: SplitMethod = "RoundRobin",
+        wire_dtype: Storage = "float32",
         timeout: float | None = None,
     ) -> DenseTable:
         """Makes a parameter of this shape, cut into blocks of at least ``min_block_size`` elements that are spread over
-        the servers (``slice_var_up=False``, and Lamb: whole on one server)."""
+        the servers (``slice_var_up=False``, and Lamb: whole on one server).
+
+        ``wire_dtype``: what this client's pulls, gradients and deltas travel as. Assignments, export and import are
+        exact; what the servers keep is ``storage``.
+        """
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
         sides = (shape,) if isinstance(shape, int) else tuple(shape)
         dims = tuple(whole("each side of shape", side, 1, 1 << 40) for side in sides)
@@ -167,7 +172,7 @@ class Client:
         native = self._session.native.create_dense(
             spec, slice_var_up, min_block_size, method, self._session.time(timeout)
         )
-        return DenseTable(self._session, native)
+        return DenseTable(self._session, native, choose("wire_dtype", wire_dtype, _STORAGES))
 
     def table(self, name: str, timeout: float | None = None) -> SparseTable | DenseTable:
         """Opens a table that somebody else made."""

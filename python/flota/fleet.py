@@ -31,6 +31,7 @@ from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
+from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.errors import InvalidArgument
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
@@ -212,6 +213,13 @@ class Fleet:
         reduced: np.ndarray = np.asarray(_REDUCTIONS[mode](stacked, axis=0))
         return reduced
 
+    def staleness(self) -> Staleness:
+        """How stale gradients were so far when the servers applied them: of all workers, on all servers. Where the
+        tables are in this process, nothing is ever stale."""
+        if self.placement.local:
+            return Staleness()
+        return staleness_of(self._connected().statistics())
+
     def _pause(self) -> None:
         if self._optimizer is not None and self._optimizer.communicator is not None:
             self._optimizer.communicator.pause()
@@ -244,3 +252,4 @@ init_worker = fleet.init_worker
 stop_worker = fleet.stop_worker
 barrier_worker = fleet.barrier_worker
 all_reduce = fleet.all_reduce
+staleness = fleet.staleness

@@ -19,6 +19,10 @@ from flota.errors import InvalidArgument
 
 PushKind = Literal["gradient", "delta", "assign"]
 
+# A dense parameter in a call for several: its table, its values' address and number, its learning rate, what they
+# travel as, the address of versions.
+DensePart = tuple[_core.RemoteTable, int, int, float, _core.Storage, int]
+
 T = TypeVar("T")
 
 _FOR_EVER_MS = 1 << 52
@@ -309,9 +313,12 @@ class SparseTable(_Table):
 class DenseTable(_Table):
     """One dense parameter, in blocks spread over the servers."""
 
-    def __init__(self, session: Session, native: _core.RemoteTable) -> None:
+    def __init__(
+        self, session: Session, native: _core.RemoteTable, wire_dtype: _core.Storage = _core.Storage.float32
+    ) -> None:
         super().__init__(session, native)
         self.shape = tuple(native.spec.shape)
+        self._wire_dtype = wire_dtype
 
     @property
     def blocks(self) -> int:
@@ -364,9 +371,15 @@ class DenseTable(_Table):
         )
         return Future(pending, None)
 
-    def part(self, values: Array, lr: float = 0.0) -> tuple[_core.RemoteTable, int, int, float]:
-        """These values' part in a call for several parameters. Requires: float32, contiguous, on the CPU, and kept."""
-        return self._table, address(values), math.prod(self.shape), lr
+    def part(self, values: Array, lr: float = 0.0, *, exact: bool = False, versions: int = 0) -> DensePart:
+        """These values' part in a call for several parameters. Requires: float32, contiguous, on the CPU, and kept.
+
+        ``exact``: they travel as float32, whatever the table's own way is. ``versions``: the address of a 64-bit
+        version for each server, or 0. A pull brings only what is newer than these, and sets them; a push tells by them
+        what its values were computed from.
+        """
+        dtype = _core.Storage.float32 if exact else self._wire_dtype
+        return self._table, address(values), math.prod(self.shape), lr, dtype, versions
 
     def export(self, timeout: float | None = None) -> Iterator[RowPage]:
         """The blocks, whole, one a page: weights, state and counters."""

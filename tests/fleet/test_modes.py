@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from flota.communicator.remote import refuse_what_does_not_act
-from flota.errors import InvalidArgument
 from flota.nn.naming import reset_names
-from flota.strategy import Async, DistributedStrategy, Sync, as_strategy
 
 # The script is a user's: one file for servers, workers and training alone. FLOTA_TEST says what to train.
 SCRIPT = Path(__file__).parent / "train.py"
@@ -91,17 +88,3 @@ def test_workers_with_less_data_do_not_hang_the_others(tmp_path):
     trained = run(tmp_path, "uneven", "SGD", servers=1, workers=3, steps=10)
     assert np.isfinite(trained["loss"]).all()
     assert torch.from_numpy(trained["sums"]).tolist() == [33.0, 10.0, 12.0], "sum, least and greatest of the steps"
-
-
-@pytest.mark.parametrize(
-    ("strategy", "says"),
-    [
-        (Async(max_staleness=2), "max_staleness=2 is not there yet; leave it at None"),
-        (Async(max_merge_var_num=4), "max_merge_var_num=4 is not there yet; leave it at 1"),
-        (Sync(launch_barrier=False), "launch_barrier=False is not there yet"),
-        (DistributedStrategy(Sync(), dense_dtype="bfloat16"), "dense_dtype='bfloat16' is not there yet"),
-    ],
-)
-def test_settings_that_would_not_act_are_refused(strategy, says):
-    with pytest.raises(InvalidArgument, match=says):
-        refuse_what_does_not_act(as_strategy(strategy))

@@ -40,6 +40,10 @@ bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
     auto message = FinishStep::decode(payload);
     return message && message->world > 1 && message->wait_ms > 0;
   }
+  if (header.kind == MessageKind::kAdvance) {
+    auto message = Advance::decode(payload);
+    return message && message->world > 1 && message->wait_ms > 0;
+  }
   return false;
 }
 

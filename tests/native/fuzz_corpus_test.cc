@@ -93,6 +93,16 @@ std::map<std::string, Bytes> corpus() {
   dense.put_array(std::span<const uint32_t>(blocks));
   dense.put_array(std::span<const float>(block_values));
   files["tower_push.frame"] = frame_of(MessageKind::kPushDense, taken(dense), true);
+  head.element = Storage::kFloat16;
+  Writer half;
+  head.encode(half);
+  const std::array<uint16_t, 36> half_values = {0x3c00, 0x7c00};  // one of them an infinity
+  half.put_array(std::span<const uint32_t>(blocks));
+  half.put_array(std::span<const uint16_t>(half_values));
+  files["tower_push_half.frame"] = frame_of(MessageKind::kPushDense, taken(half), true);
+  files["tower_pull_half.frame"] = frame_of(
+      MessageKind::kPullDense, encoded(PullDense{hash_name("tower/weight"), {0, 2}, 0, Storage::kBFloat16}), true);
+  files["advance_of_one.frame"] = frame_of(MessageKind::kAdvance, encoded(Advance{"a", 1, 0, 0, 1, 1, false}), true);
   files["barrier_of_one.frame"] = frame_of(MessageKind::kBarrier, encoded(Barrier{"b", 0, 0, 1, 1, {}}), true);
 
   Bytes wrong = pull;

@@ -140,6 +140,18 @@ inline std::vector<std::byte> sample_push_dense() {
   return taken(out);
 }
 
+inline std::vector<std::byte> sample_push_dense_half() {
+  const std::array<uint32_t, 1> blocks = {2};
+  const std::array<uint16_t, 3> values = {0x3f80, 0x4000, 0xbf80};
+  PushHead head = sample_push_head(1, 0);
+  head.element = Storage::kBFloat16;
+  Writer out;
+  head.encode(out);
+  out.put_array(std::span<const uint32_t>(blocks));
+  out.put_array(std::span<const uint16_t>(values));
+  return taken(out);
+}
+
 inline std::vector<std::byte> sample_rows() {
   const std::array<Key, 2> keys = {5, 6};
   const std::array<uint64_t, 2> updates = {3, 4};
@@ -183,6 +195,9 @@ inline std::vector<Sample> all_samples() {
       {"push_reply", MessageKind::kReply, encoded(PushReply{true}), transcode<PushReply>},
       {"pull_dense", MessageKind::kPullDense, encoded(PullDense{table, {0, 2, 5}}), transcode<PullDense>},
       {"push_dense", MessageKind::kPushDense, sample_push_dense(), transcode<PushDense>},
+      {"push_dense_half", MessageKind::kPushDense, sample_push_dense_half(), transcode<PushDense>},
+      {"pull_dense_half", MessageKind::kPullDense, encoded(PullDense{table, {1}, 0x51, Storage::kFloat16}),
+       transcode<PullDense>},
       {"barrier", MessageKind::kBarrier, sample_barrier(), transcode<Barrier>},
       {"barrier_reply", MessageKind::kReply, sample_barrier_reply(), transcode<BarrierReply>},
       {"finish_step", MessageKind::kFinishStep,
@@ -190,6 +205,8 @@ inline std::vector<Sample> all_samples() {
       {"finish_step_reply", MessageKind::kReply, sample_finish_step_reply(), transcode<FinishStepReply>},
       {"changes", MessageKind::kChanges, encoded(ChangesRequest{table, 0x40, 0x50, 3}), transcode<ChangesRequest>},
       {"changes_reply", MessageKind::kReply, sample_changes_reply(), transcode<ChangesReply>},
+      {"advance", MessageKind::kAdvance, encoded(Advance{"train", 1000, 3, 1, 4, 30'000, true}), transcode<Advance>},
+      {"advance_reply", MessageKind::kReply, encoded(AdvanceReply{997}), transcode<AdvanceReply>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
       {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},

@@ -42,13 +42,24 @@ const std::map<std::string, std::string> kGolden = {
      "2a00000000000000ffffffffffffffff"},
     {"push",
      "1817161514131211282726252423222109000000000000000400000000000000e8030000000000000000000000000000"
-     "510000000000000003000000020000000000003f0000803e030000000100000002000000000000000700000000000000"
+     "510000000000000003000000020000000000003f0000803e030000000100000002010000000000000700000000000000"
      "080000000000000009000000000000000000803f000000c00000003f00000000"},
     {"push_reply", "0100000000000000"},
-    {"pull_dense", "1817161514131211030000000000000000000000020000000500000000000000"},
+    {"pull_dense",
+     "18171615141312110300000000000000ffffffffffffffff0100000000000000"
+     "00000000020000000500000000000000"},
+    {"pull_dense_half", "18171615141312110100000000000000510000000000000002000000000000000100000000000000"},
+    {"push_dense_half",
+     "1817161514131211282726252423222109000000000000000400000000000000e8030000000000000000000000000000"
+     "510000000000000003000000020000000000003f0000803e010000000000000002030000000000000200000000000000"
+     "803f004080bf0000"},
+    {"advance",
+     "e8030000000000000300000000000000010000000400000030750000000000000100000000000000"
+     "0500000000000000747261696e000000"},
+    {"advance_reply", "e503000000000000"},
     {"push_dense",
      "1817161514131211282726252423222109000000000000000400000000000000e8030000000000000000000000000000"
-     "510000000000000003000000020000000000003f0000803e030000000000000002000000000000000000000002000000"
+     "510000000000000003000000020000000000003f0000803e030000000000000002010000000000000000000002000000"
      "05000000000000000000803f000000400000404000008040"},
     {"barrier_reply", "0200000000000000030000000000000001020300000000000000000000000000"},
     {"finish_step",
@@ -124,9 +135,10 @@ BOOST_AUTO_TEST_CASE(every_truncation_of_every_message_is_refused) {
     for (size_t length = 0; length < sample.payload.size(); ++length) {
       Payload part(std::span<const std::byte>(sample.payload).first(length));
       auto back = sample.transcode(part.bytes());
+      const size_t blocks = sample.name == std::string("push_dense") ? 3 : 1;
       // A dense push carries as many values as fit: the table knows how many belong there, and refuses others.
       const bool just_fewer_values =
-          sample.kind == MessageKind::kPushDense && length % 8 == 0 && length >= PushHead::kBytes + 16;
+          sample.kind == MessageKind::kPushDense && length % 8 == 0 && length >= PushHead::kBytes + padded(4 * blocks);
       BOOST_TEST(back.has_value() == just_fewer_values, sample.name << " of " << length << " bytes");
       if (!back) BOOST_TEST(code_of(back) == ErrorCode::kMalformed);
     }
@@ -191,6 +203,14 @@ BOOST_AUTO_TEST_CASE(values_outside_their_enumeration_are_refused) {
   }
   BOOST_TEST(refusal<Push>(with(sample_push(), 80, uint8_t{0})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<Push>(with(sample_push(), 80, uint8_t{4})) == ErrorCode::kMalformed);
+  for (uint8_t value : {uint8_t{0}, uint8_t{4}}) {  // what values travel as
+    BOOST_TEST(refusal<Push>(with(sample_push(), 81, value)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<PushDense>(with(sample_push_dense(), 81, value)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<PullDense>(with(encoded(PullDense{1, {1}}), 24, value)) == ErrorCode::kMalformed);
+  }
+  BOOST_TEST(refusal<Push>(with(sample_push(), 81, uint8_t{2})) == ErrorCode::kMalformed);  // rows are float32
+  BOOST_TEST(refusal<Advance>(with(encoded(Advance{"a", 1, 0, 0, 1, 1, true}), 32, uint8_t{2})) ==
+             ErrorCode::kMalformed);
   BOOST_TEST(refusal<Pull>(with(sample_pull(), 16, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<PushReply>(with(encoded(PushReply{true}), 0, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<CreateTableReply>(with(encoded(CreateTableReply{1, true}), 8, uint8_t{2})) ==
@@ -238,6 +258,12 @@ BOOST_AUTO_TEST_CASE(a_barrier_with_an_impossible_rank_is_refused) {
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 1, 1, 1, {}})) == ErrorCode::kInvalidArgument);
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 0, 1, {}})) == ErrorCode::kInvalidArgument);
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, (1u << 20) + 1, 1, {}})) == ErrorCode::kInvalidArgument);
+}
+
+BOOST_AUTO_TEST_CASE(an_advance_with_an_impossible_rank_is_refused) {
+  BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 0, 1, 1, false})) == kNoError);
+  BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 1, 1, 1, false})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 0, 0, 1, false})) == ErrorCode::kInvalidArgument);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_of_no_rows_is_refused) {

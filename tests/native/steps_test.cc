@@ -1,3 +1,5 @@
+#include "server/steps.h"
+
 #include <thread>
 
 #include "cluster.h"
@@ -149,6 +151,15 @@ BOOST_AUTO_TEST_CASE(a_finish_that_comes_again_is_answered_again) {
     for (int times = 0; times < 3; ++times) value_of(client->finish_step(end_of(step, 0, 1), kTime));
   }
   BOOST_TEST(pulled(*client, table, key)[0] == -3.0f);
+}
+
+// A training begins a group after each of its barriers.
+BOOST_AUTO_TEST_CASE(groups_that_are_over_are_forgotten) {
+  Steps all;
+  for (int number = 0; number < 10'000; ++number) {
+    FinishStep message{"train/" + std::to_string(number), 0, 0, 0, 1, 0, 100, true, false};
+    value_of(all.finish(message, patience()));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(steps_out_of_step_are_refused) {

@@ -2,80 +2,61 @@
 
 from __future__ import annotations
 
-from collections import deque
-
-import torch
-
-from flota import _core
+from flota.communicator.clock import Clock
+from flota.communicator.merging import DenseGradient, RowsGradient, StepGradients
 from flota.communicator.optimizer import DistributedOptimizer
-from flota.communicator.remote import RemoteTables, push_options
+from flota.communicator.receiving import DenseReceiver
+from flota.communicator.remote import RemoteTables
+from flota.communicator.sending import SendQueue
+from flota.nn.transfer import to_host
 from flota.strategy import Async
 
 
 class AsyncCommunicator:
-    """Pushes run in the background, so many at most; the next dense parameters come while the model computes."""
+    """A step hands its gradients to a queue and goes on; the next dense parameters come while the model computes.
+
+    With a bound on staleness, it first waits until its own earlier steps are applied and no worker is too far behind,
+    and takes no dense parameters that are too old.
+    """
 
     def __init__(self, tables: RemoteTables, mode: Async) -> None:
         self._tables = tables
-        self._job = tables.job
-        self._most = mode.send_queue_size
         self._step = 0
-        self._pushes: deque[_core.Pending] = deque()
-        self._pull: tuple[_core.Pending, list[torch.Tensor]] | None = None
+        self._bound = mode.max_staleness
+        self._queue = SendQueue(tables.job.client, mode)
+        self._receiver = DenseReceiver(tables, self._queue, mode)
+        self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness)
         tables.begin()
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         self._step += 1
-        client = self._job.client
-        time = client.time(None)
-        for trained in self._tables.sparse:
-            gradient = trained.handle.gradient()
-            if gradient is None:
-                continue
-            values = gradient.values.to("cpu").contiguous()
-            options = push_options(trained.lr(), self._step)
-            table = trained.store.table
-            self._pushes.append(
-                client.native.push_batch_async(
-                    table.native, gradient.keys.batch, values.data_ptr(), options, time, (table, values)
-                )
-            )
-        # Copies: the next backward pass may write into the model's own gradients while these are still being sent.
-        gradients = [(dense, values.clone()) for dense, values in self._tables.gradients()]
-        if gradients:
-            parts = [dense.table.part(values, dense.lr()) for dense, values in gradients]
-            self._pushes.append(client.native.push_dense_async(parts, push_options(0.0, self._step), time, gradients))
-        self._settle(self._most)
-        self._exchange_dense()
+        self._queue.put(self._gradients())
+        level, needed = 0, 0
+        if self._clock is not None and self._bound is not None:
+            self._queue.settle(self._bound)
+            level, needed = self._clock.advance()
+        self._receiver.exchange(level, needed)
 
     def pause(self) -> None:
-        """All of this worker's pushes are applied, and the model has what the servers have."""
-        self._settle(0)
-        if self._pull is not None:
-            self._pull[0].wait(self._job.client.time(None))
-            self._pull = None
-        self._tables.pull_dense()
+        """All of this worker's pushes are applied, nobody waits for it, and the model has what the servers have."""
+        self._queue.settle(0)
+        if self._clock is not None:
+            self._clock.leave()
+        self._receiver.stop()
+        self._tables.pull_dense(exact=True)
 
     def resume(self) -> None:
-        self._tables.pull_dense()
+        """The model has what others have pushed before they came here, too."""
+        self._tables.pull_dense(exact=True)
 
-    def _settle(self, most: int) -> None:
-        """Waits until no more than so many pushes are under way; an error of one of them is raised here."""
-        time = self._job.client.time(None)
-        while self._pushes and (len(self._pushes) > most or self._pushes[0].done()):
-            self._pushes.popleft().wait(time)
-
-    def _exchange_dense(self) -> None:
-        """Takes what was pulled while this step computed, and begins to pull for the next."""
-        if not self._tables.dense:
-            return
-        client = self._job.client
-        if self._pull is not None:
-            pending, values = self._pull
-            pending.wait(client.time(None))
-            self._tables.take_dense(values)
-        else:
-            values = [torch.empty(dense.table.shape) for dense in self._tables.dense]
-        parts = [dense.table.part(value) for dense, value in zip(self._tables.dense, values, strict=True)]
-        pending = client.native.pull_dense_async(parts, client.time(None), (self._tables, values))
-        self._pull = (pending, values)
+    def _gradients(self) -> StepGradients:
+        found = [(trained, trained.handle.gradient()) for trained in self._tables.sparse]
+        learnt = [(trained, gradient) for trained, gradient in found if gradient is not None]
+        values = to_host([gradient.values for _, gradient in learnt])
+        rows = [
+            RowsGradient(trained.store.table, gradient.keys.batch, value, trained.lr())
+            for (trained, gradient), value in zip(learnt, values, strict=True)
+        ]
+        # Copies: the next backward pass may write into the model's own gradients while these are still being sent.
+        dense = [DenseGradient(one, value.clone(), one.lr()) for one, value in self._tables.gradients()]
+        return StepGradients(self._step, rows, dense, self._tables.seen.copy())

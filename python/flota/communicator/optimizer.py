@@ -86,10 +86,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for table, _ in self.tables():
-            if set_to_none:
-                table.grad = None
-            elif table.grad is not None:
-                table.grad.zero_()
+            # Never zeros: they would belong to this batch's rows, which the next one may not touch, and the gradient
+            # may be on its way to the servers.
+            table.grad = None
         for parameter, _ in self.dense():
             if parameter.grad is None:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,32 +12,22 @@ from flota import _core
 from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import RemoteStore
-from flota.errors import InvalidArgument
+from flota.errors import DeadlineExceeded
 from flota.nn.table import TableParameter
 from flota.nn.transfer import host_empty, to_host
 from flota.optim import rule_of
 from flota.rules import SGD
-from flota.strategy import DistributedStrategy, Geo
-from flota.tables import DenseTable
+from flota.strategy import Async, DistributedStrategy, Geo
+from flota.tables import DensePart, DenseTable
 
-# What does not act yet is refused, not ignored.
-_STILL_FIXED = {
-    "max_staleness": None,
-    "max_merge_var_num": 1,
-    "independent_recv_thread": False,
-    "min_send_grad_num_before_recv": 1,
-    "thread_pool_size": 1,
-    "send_wait_times": 1,
-    "launch_barrier": True,
-}
+# How long to wait before looking again whether parameters are filled: at first, and at most.
+_FIRST_LOOK, _LAST_LOOK = 0.01, 0.5
 
 
 def refuse_what_does_not_act(strategy: DistributedStrategy) -> None:
-    """Raises for settings that this version has no code for, naming the value that it works with."""
-    settings = [(name, getattr(strategy.mode, name, fixed), fixed) for name, fixed in _STILL_FIXED.items()]
-    for name, value, fixed in [*settings, ("dense_dtype", strategy.dense_dtype, "float32")]:
-        if value != fixed:
-            raise InvalidArgument(f"{name}={value!r} is not there yet; leave it at {fixed!r}")
+    """Raises for settings that others leave without effect."""
+    if isinstance(strategy.mode, Async):
+        strategy.mode.refuse_without_effect()
 
 
 @dataclass(frozen=True)
@@ -66,8 +57,9 @@ class Trained:
 
 @dataclass(frozen=True)
 class Dense:
-    """A dense parameter and its table."""
+    """A dense parameter and its table. ``place``: among the model's dense parameters."""
 
+    place: int
     parameter: torch.nn.Parameter
     table: DenseTable
     group: dict[str, Any]
@@ -76,9 +68,45 @@ class Dense:
         return float(self.group["lr"])
 
 
+class Versions:
+    """Of each dense table on each server. 0: there is nothing yet, and what was never written to is not wanted."""
+
+    def __init__(self, tables: int, servers: int) -> None:
+        self.numbers = torch.zeros(tables, servers, dtype=torch.int64)
+
+    def copy(self) -> Versions:
+        same = Versions(0, 0)
+        same.numbers = self.numbers.clone()
+        return same
+
+    def address(self, place: int) -> int:
+        """Of a table's versions, as the core takes it."""
+        return self.numbers.data_ptr() + place * self.numbers.shape[1] * self.numbers.element_size()
+
+
+class DenseValues:
+    """A copy of the servers' dense parameters: a pull into it brings what is newer."""
+
+    def __init__(self, dense: list[Dense], servers: int) -> None:
+        self._dense = dense
+        self.values = [host_empty(one.table.shape, one.parameter.device) for one in dense]
+        self.versions = Versions(len(dense), servers)
+
+    def parts(self, exact: bool = False) -> list[DensePart]:
+        return [
+            one.table.part(value, exact=exact, versions=self.versions.address(place))
+            for place, (one, value) in enumerate(zip(self._dense, self.values, strict=True))
+        ]
+
+    def unfilled(self) -> list[Dense]:
+        """Those that some server has nothing of yet."""
+        empty = (self.versions.numbers == 0).any(dim=1).tolist()
+        return [one for one, nothing in zip(self._dense, empty, strict=True) if nothing]
+
+
 class RemoteTables:
-    """Makes a model's tables on the servers. Worker 0 fills the dense ones with its own parameters, and nobody reads
-    them before that; then all workers begin with the same."""
+    """Makes a model's tables on the servers. Worker 0 fills the dense ones with its own parameters, unless they are
+    filled already, and nobody reads them before that; then all workers begin with the same."""
 
     def __init__(self, job: Job, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         self.job = job
@@ -88,42 +116,75 @@ class RemoteTables:
         self._pull_ahead = getattr(strategy.mode, "max_staleness", None) is None
         self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
         names = _names(optimizer)
+        trained = [(parameter, group) for parameter, group in optimizer.dense() if parameter.requires_grad]
         self.dense = [
-            self._make_dense(names[parameter], parameter, group, optimizer, strategy)
-            for parameter, group in optimizer.dense()
-            if parameter.requires_grad
+            Dense(place, parameter, self._make_dense(names[parameter], parameter, group, optimizer, strategy), group)
+            for place, (parameter, group) in enumerate(trained)
         ]
+        self._meets = strategy.mode.launch_barrier
+        # Of what the model has: gradients are computed from it.
+        self.seen = Versions(len(self.dense), job.client.servers)
+        self._received = self.empty_values()
+
+    def empty_values(self) -> DenseValues:
+        return DenseValues(self.dense, self.job.client.servers)
 
     def begin(self) -> None:
+        """Fills the dense tables, or waits until they are. With a launch barrier, returns when all workers are here."""
+        values = self.empty_values()
         if self.job.rank == 0:
-            for dense in self.dense:
+            self._pull(values, exact=True)
+            for dense in values.unfilled():
                 dense.table.push(dense.parameter.detach().to("cpu", torch.float32), kind="assign")
-        self.job.barrier("flota/filled")
-        self.pull_dense()
-
-    def pull_dense(self) -> None:
-        """Brings the servers' values into the model."""
-        if not self.dense:
-            return
-        values = self.host_values()
-        parts = [dense.table.part(value) for dense, value in zip(self.dense, values, strict=True)]
-        self.job.client.native.pull_dense(parts, self.job.client.time(None))
+        if self._meets:
+            self.job.barrier("flota/filled")
+        self._wait_until_filled(values)
         self.take_dense(values)
 
-    def host_values(self) -> list[torch.Tensor]:
-        """Memory to pull the dense parameters into."""
-        return [host_empty(dense.table.shape, dense.parameter.device) for dense in self.dense]
+    def pull_dense(self, exact: bool = False) -> None:
+        """Brings the servers' values into the model. ``exact``: in float32, whatever the strategy says."""
+        if exact:
+            # What came in fewer bits is not up to date, whatever its version.
+            self.seen = Versions(len(self.dense), self.job.client.servers)
+        values = self.empty_values() if exact else self._received
+        self._pull(values, exact)
+        self.take_dense(values)
 
     @torch.no_grad()
-    def take_dense(self, values: list[torch.Tensor]) -> None:
-        for dense, value in zip(self.dense, values, strict=True):
-            dense.parameter.copy_(value)
+    def take_dense(self, values: DenseValues) -> None:
+        """Brings those of the values into the model that it does not have."""
+        changed = (values.versions.numbers != self.seen.numbers).any(dim=1).tolist()
+        for dense, value, new in zip(self.dense, values.values, changed, strict=True):
+            if new:
+                dense.parameter.copy_(value)
+        self.seen.numbers.copy_(values.versions.numbers)
 
     def gradients(self) -> list[tuple[Dense, torch.Tensor]]:
         """The dense gradients of this step, on the CPU in float32."""
         learnt = [(dense, dense.parameter.grad) for dense in self.dense if dense.parameter.grad is not None]
         values = to_host([gradient.to(torch.float32) for _, gradient in learnt])
         return [(dense, value) for (dense, _), value in zip(learnt, values, strict=True)]
+
+    def _pull(self, values: DenseValues, exact: bool) -> None:
+        client = self.job.client
+        client.native.pull_dense(values.parts(exact), client.time(None))
+
+    def _wait_until_filled(self, values: DenseValues) -> None:
+        started, pause = time.monotonic(), _FIRST_LOOK
+        while True:
+            self._pull(values, exact=True)
+            unfilled = values.unfilled()
+            if not unfilled:
+                return
+            waited = time.monotonic() - started
+            if waited > self.job.client.timeout:
+                names = ", ".join(repr(dense.table.name) for dense in unfilled[:3])
+                more = f" and {len(unfilled) - 3} more" if len(unfilled) > 3 else ""
+                raise DeadlineExceeded(
+                    f"worker {self.job.rank} waited {waited:.1f} s for worker 0 to fill {names}{more}; is it running?"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LAST_LOOK)
 
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
@@ -145,16 +206,16 @@ class RemoteTables:
         group: dict[str, Any],
         optimizer: DistributedOptimizer,
         strategy: DistributedStrategy,
-    ) -> Dense:
-        table = self.job.client.create_dense_table(
+    ) -> DenseTable:
+        return self.job.client.create_dense_table(
             name,
             shape=tuple(parameter.shape),
             rule=SGD() if self._weights_only else rule_of(optimizer.wrapped, group),
             slice_var_up=strategy.slice_var_up,
             min_block_size=strategy.min_block_size,
             split_method=strategy.split_method,
+            wire_dtype=strategy.dense_dtype,
         )
-        return Dense(parameter, table, group)
 
 
 def _names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:

@@ -115,6 +115,8 @@ class TableParameter(torch.nn.Parameter):
 
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     keys = store.route(torch.cat([gradient.keys.distinct() for gradient in gradients]))
+    for gradient in gradients:
+        keys.batch.lower_versions(gradient.keys.batch)
     values = torch.cat([gradient.values for gradient in gradients])
     rows = values.new_empty(len(keys.batch), values.shape[1])
     rows.grad = torch.zeros_like(rows).index_add_(0, keys.places.to(values.device), values)

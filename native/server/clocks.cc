@@ -1,0 +1,108 @@
+#include "server/clocks.h"
+
+#include <algorithm>
+
+#include "common/hash.h"
+
+namespace flota {
+namespace {
+
+std::string worker(uint32_t rank) { return "worker " + std::to_string(rank); }
+
+std::string seconds(uint64_t ms) {
+  const uint64_t tenths = ms / 100;
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
+}
+
+}  // namespace
+
+bool Clocks::Group::over() const {
+  return world != 0 && ranks.size() == world &&
+         std::all_of(ranks.begin(), ranks.end(), [](const auto& entry) { return entry.second.left; });
+}
+
+uint64_t Clocks::Group::slowest_beside(uint32_t rank) const {
+  if (ranks.size() < world) return 0;
+  uint64_t least = ~uint64_t{0};
+  for (const auto& [other, member] : ranks) {
+    if (other != rank && !member.left) least = std::min(least, member.step);
+  }
+  return least;
+}
+
+std::string Clocks::Group::behind(uint64_t step, uint32_t rank) const {
+  constexpr int kNamed = 4;
+  std::string text;
+  int count = 0;
+  for (uint32_t other = 0; other < world; ++other) {
+    const auto found = ranks.find(other);
+    const bool known = found != ranks.end();
+    if (other == rank || (known && (found->second.left || found->second.step >= step))) continue;
+    if (++count > kNamed) continue;
+    text += (count > 1 ? ", " : "") + worker(other);
+    text += known ? " is at step " + std::to_string(found->second.step) : " has finished no step yet";
+  }
+  if (count > kNamed) text += " and " + std::to_string(count - kNamed) + " more";
+  return text;
+}
+
+Result<std::shared_ptr<Clocks::Group>> Clocks::group(uint64_t id) {
+  if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
+  auto found = groups_.find(id);
+  if (found != groups_.end()) return found->second;
+  // A training begins a new group after every barrier. Those that all have left are kept for answers that got lost,
+  // but not for ever.
+  if (groups_.size() >= kMaxGroups)
+    boost::unordered::erase_if(groups_, [](const auto& entry) { return entry.second->over(); });
+  if (groups_.size() >= kMaxGroups) return Error{ErrorCode::kBusy, "too many groups of workers"};
+  return groups_[id] = std::make_shared<Group>();
+}
+
+Result<void> Clocks::note(Group& group, const Advance& message) {
+  // Where everybody has left, the next group of this name begins anew.
+  if (group.over() && !message.leave) {
+    group.world = 0;
+    group.ranks.clear();
+  }
+  if (group.world == 0) group.world = message.world;
+  if (group.world != message.world) {
+    return invalid(worker(message.rank) + " says there are " + std::to_string(message.world) + " workers, others say " +
+                   std::to_string(group.world));
+  }
+  Member& member = group.ranks[message.rank];
+  if (message.leave) {
+    member.left = true;
+    return {};
+  }
+  if (member.left) return invalid(worker(message.rank) + " has left its group and takes no part in later steps");
+  if (message.step < member.step) {
+    return invalid(worker(message.rank) + " says it is at step " + std::to_string(message.step) +
+                   ", but had finished " + std::to_string(member.step) +
+                   "; a worker that was restarted must begin where it was");
+  }
+  member.step = message.step;
+  return {};
+}
+
+Result<uint64_t> Clocks::advance(const Advance& message, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  FLOTA_ASSIGN(auto group, this->group(hash_name(message.group)));
+  FLOTA_TRY(note(*group, message));
+  group->changed.notify_all();
+  if (message.leave) return message.step;
+  const uint64_t wanted = message.step - std::min(message.step, message.behind);
+  auto slowest = [&] { return group->slowest_beside(message.rank); };
+  while (slowest() < wanted && !stopped_ && !deadline.passed()) group->changed.wait_until(lock, deadline.when());
+  if (slowest() >= wanted) return std::min(slowest(), message.step);
+  if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
+  return Error{ErrorCode::kDeadline, worker(message.rank) + " waited " + seconds(message.wait_ms) + " for step " +
+                                         std::to_string(wanted) + ": " + group->behind(wanted, message.rank)};
+}
+
+void Clocks::stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (auto& [id, group] : groups_) group->changed.notify_all();
+}
+
+}  // namespace flota

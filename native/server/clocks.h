@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/deadline.h"
+#include "common/result.h"
+#include "wire/messages.h"
+
+namespace flota {
+
+// How far each worker of a group has come, so that nobody runs away from the slowest. A worker that was never heard of
+// has come nowhere; one that has left holds nobody up. One server of a job keeps them. Thread safety: any thread.
+class Clocks {
+ public:
+  // Notes how far the worker has come, and returns when all others have finished at least message.step - message.behind
+  // steps: the least that anybody has. kDeadline names those who are behind; what was noted stays, and the worker may
+  // wait again. An advance that comes again after a broken connection is answered again; one that goes back is refused.
+  Result<uint64_t> advance(const Advance& message, Deadline deadline);
+
+  // Everybody who waits gets kShuttingDown.
+  void stop();
+
+ private:
+  static constexpr size_t kMaxGroups = 4096;
+
+  struct Member {
+    uint64_t step = 0;
+    bool left = false;
+  };
+  struct Group {
+    std::condition_variable changed;
+    uint32_t world = 0;
+    std::map<uint32_t, Member> ranks;  // those that were heard of
+
+    bool over() const;
+    // The least that the workers beside this one, which was heard of, have finished; without those who have left.
+    uint64_t slowest_beside(uint32_t rank) const;
+    // Those beside this one that have finished less.
+    std::string behind(uint64_t step, uint32_t rank) const;
+  };
+
+  Result<std::shared_ptr<Group>> group(uint64_t id);
+  static Result<void> note(Group& group, const Advance& message);
+
+  // One for all groups: what is done under it takes no longer than a look at every worker.
+  std::mutex mutex_;
+  bool stopped_ = false;
+  boost::unordered_flat_map<uint64_t, std::shared_ptr<Group>> groups_;
+};
+
+}  // namespace flota

@@ -1,0 +1,156 @@
+// The messages by which workers wait for each other.
+#include <cmath>
+
+#include "wire/fields.h"
+#include "wire/messages.h"
+
+namespace flota {
+namespace {
+
+Result<void> check_rank(uint32_t rank, uint32_t world) {
+  if (world != 0 && world <= 1u << 20 && rank < world) return {};
+  return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
+}
+
+}  // namespace
+
+void Barrier::encode(Writer& out) const {
+  out.put(call);
+  out.put(rank);
+  out.put(world);
+  out.put(wait_ms);
+  out.put_string(name);
+  out.put(static_cast<uint64_t>(brings.size()));
+  out.put_array(brings);
+}
+
+Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  Barrier message;
+  message.call = in.get<uint64_t>();
+  message.rank = in.get<uint32_t>();
+  message.world = in.get<uint32_t>();
+  message.wait_ms = in.get<uint64_t>();
+  message.name = in.get_string(kMaxNameBytes);
+  message.brings = in.get_array<std::byte>(in.get<uint64_t>());
+  FLOTA_TRY(in.finish("a barrier"));
+  if (message.brings.size() > kMaxBytes) return Error{ErrorCode::kTooLarge, "more than 16 MiB for a barrier"};
+  if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
+    return invalid("a barrier's rank must be below its world, and the world between 1 and 1,048,576");
+  }
+  return message;
+}
+
+void BarrierReply::encode(Writer& out) const {
+  out.put(static_cast<uint64_t>(brought.size()));
+  for (auto bytes : brought) {
+    out.put(static_cast<uint64_t>(bytes.size()));
+    out.put_array(bytes);
+  }
+}
+
+Result<BarrierReply> BarrierReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  BarrierReply message;
+  auto count = in.get<uint64_t>();
+  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    message.brought.push_back(in.get_array<std::byte>(in.get<uint64_t>()));
+  }
+  FLOTA_TRY(in.finish("the answer to a barrier"));
+  return message;
+}
+
+void FinishStep::encode(Writer& out) const {
+  out.put(step);
+  out.put(count);
+  out.put(rank);
+  out.put(world);
+  out.put(samples);
+  out.put(wait_ms);
+  out.put(static_cast<uint8_t>(leave));
+  out.put(static_cast<uint8_t>(want_keys));
+  out.pad();
+  out.put_string(group);
+}
+
+Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  FinishStep message;
+  message.step = in.get<uint64_t>();
+  message.count = in.get<uint64_t>();
+  message.rank = in.get<uint32_t>();
+  message.world = in.get<uint32_t>();
+  message.samples = in.get<double>();
+  message.wait_ms = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
+  FLOTA_ASSIGN(message.want_keys, get_bool(in, "want_keys"));
+  in.get_array<uint8_t>(6);
+  message.group = in.get_string(kMaxNameBytes);
+  FLOTA_TRY(in.finish("the finish of a step"));
+  FLOTA_TRY(check_rank(message.rank, message.world));
+  if (!std::isfinite(message.samples) || message.samples < 0) {
+    return invalid("a step's number of samples must be a finite number from 0 on");
+  }
+  return message;
+}
+
+void FinishStepReply::encode(Writer& out) const {
+  out.put(static_cast<uint64_t>(tables.size()));
+  for (const ChangedKeys& changed : tables) {
+    out.put(changed.table);
+    out.put(static_cast<uint64_t>(changed.keys.size()));
+    out.put_array(changed.keys);
+  }
+}
+
+Result<FinishStepReply> FinishStepReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  FinishStepReply message;
+  auto count = in.get<uint64_t>();
+  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    ChangedKeys changed;
+    changed.table = in.get<uint64_t>();
+    changed.keys = in.get_array<Key>(in.get<uint64_t>());
+    message.tables.push_back(changed);
+  }
+  FLOTA_TRY(in.finish("the answer to the finish of a step"));
+  return message;
+}
+
+void Advance::encode(Writer& out) const {
+  out.put(step);
+  out.put(behind);
+  out.put(rank);
+  out.put(world);
+  out.put(wait_ms);
+  out.put(static_cast<uint8_t>(leave));
+  out.pad();
+  out.put_string(group);
+}
+
+Result<Advance> Advance::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  Advance message;
+  message.step = in.get<uint64_t>();
+  message.behind = in.get<uint64_t>();
+  message.rank = in.get<uint32_t>();
+  message.world = in.get<uint32_t>();
+  message.wait_ms = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
+  in.get_array<uint8_t>(7);
+  message.group = in.get_string(kMaxNameBytes);
+  FLOTA_TRY(in.finish("an advance"));
+  FLOTA_TRY(check_rank(message.rank, message.world));
+  return message;
+}
+
+void AdvanceReply::encode(Writer& out) const { out.put(slowest); }
+
+Result<AdvanceReply> AdvanceReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  AdvanceReply message{in.get<uint64_t>()};
+  FLOTA_TRY(in.finish("the answer to an advance"));
+  return message;
+}
+
+}  // namespace flota

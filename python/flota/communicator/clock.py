@@ -1,0 +1,37 @@
+"""How far this worker is ahead of the others."""
+
+from __future__ import annotations
+
+from flota.communicator.remote import Job
+
+
+class Clock:
+    """Counts this worker's steps at the first server, which knows all workers' and lets nobody run too far ahead.
+
+    Workers that wait for each other outside of a step leave their group; those who train on afterwards form a new one,
+    and count from 0.
+    """
+
+    def __init__(self, job: Job, max_staleness: int) -> None:
+        self._job = job
+        self._behind = max_staleness
+        self._groups = 0
+        self._steps = 0
+
+    def advance(self) -> tuple[int, int]:
+        """At the end of a step: waits until no worker is further behind than allowed. Returns how many steps every
+        worker has finished, and how many it must have."""
+        self._steps += 1
+        return self._tell(leave=False), max(self._steps - self._behind, 0)
+
+    def leave(self) -> None:
+        self._tell(leave=True)
+        self._groups += 1
+        self._steps = 0
+
+    def _tell(self, leave: bool) -> int:
+        job = self._job
+        group = f"flota/clock/{self._groups}"
+        return job.client.native.advance(
+            group, self._steps, self._behind, job.rank, job.world, leave, job.client.time(None)
+        )
