@@ -44,34 +44,52 @@ uint64_t element_at(const HostedTable& table, std::span<const size_t> places, si
   return table.spec.size();
 }
 
-// Memory that a connection's thread keeps: a parameter is large, and fresh pages for each request would cost more than
-// the copy.
-std::span<float> scratch(size_t count) {
-  thread_local std::vector<float> values;
-  if (values.size() < count) values.resize(count);
-  return std::span(values).first(count);
+// Memory for values on their way. A thread keeps what parameters usually need: fresh pages for each request would cost
+// more than the copy.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(size_t count) : values_(count * sizeof(T) <= kKeptBytes ? kept() : own_) {
+    if (values_.size() < count) values_.resize(count);
+  }
+  std::span<T> first(size_t count) { return std::span(values_).first(count); }
+
+ private:
+  static constexpr size_t kKeptBytes = size_t{4} << 20;
+  static std::vector<T>& kept() {
+    thread_local std::vector<T> values;
+    return values;
+  }
+
+  std::vector<T> own_;
+  std::vector<T>& values_;
+};
+
+size_t longest(const HostedTable& table, std::span<const size_t> places) {
+  size_t most = 0;
+  for (size_t place : places) most = std::max<size_t>(most, table.dense->block(place).length);
+  return most;
 }
 
-// The blocks' values as they are to travel. All of them before anything is sent: one that does not fit is refused.
-Result<std::span<const std::byte>> narrowed_blocks(const HostedTable& table, std::span<const size_t> places,
-                                                   uint64_t elements, Storage element) {
-  thread_local std::vector<std::byte> narrowed;
-  if (narrowed.size() < elements * element_bytes(element)) narrowed.resize(elements * element_bytes(element));
-  size_t at = 0;
+// Brings the blocks' values to `out` as they are to travel. All of them before anything is sent: one that does not fit
+// is refused.
+Result<void> narrow_blocks(const HostedTable& table, std::span<const size_t> places, Storage element, std::byte* out) {
+  Scratch<float> scratch(longest(table, places));
   for (size_t place : places) {
-    auto values = scratch(table.dense->block(place).length);
+    const BlockSpec& block = table.dense->block(place);
+    auto values = scratch.first(block.length);
     table.dense->pull(place, values);
     const size_t bad = first_overflow(element, values.data(), values.size());
     if (bad < values.size()) {
       return Error{ErrorCode::kNonFinite, "table '" + table.spec.name + "': element " +
-                                              std::to_string(table.dense->block(place).offset + bad) + " is " +
+                                              std::to_string(block.offset + bad) + " is " +
                                               std::to_string(values[bad]) + ", which " + name_of(element) +
                                               " cannot hold; let dense parameters travel as bfloat16 or float32"};
     }
-    narrow(element, values.data(), narrowed.data() + at * element_bytes(element), values.size());
-    at += values.size();
+    narrow(element, values.data(), out, values.size());
+    out += values.size() * element_bytes(element);
   }
-  return std::span<const std::byte>(narrowed).first(elements * element_bytes(element));
+  return {};
 }
 
 }  // namespace
@@ -92,23 +110,24 @@ Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stre
     return {};
   }
   Counters::add(table->rows_pulled, elements);
-  std::span<const std::byte> narrowed;
-  if (message.element != Storage::kFloat32) {
-    FLOTA_ASSIGN(narrowed, narrowed_blocks(*table, places, elements, message.element));
-  }
+  const bool exact = message.element == Storage::kFloat32;
+  const size_t bytes = elements * element_bytes(message.element);
+  Scratch<std::byte> narrowed(exact ? 0 : bytes);
+  if (!exact) FLOTA_TRY(narrow_blocks(*table, places, message.element, narrowed.first(bytes).data()));
   sent = [&]() -> Result<void> {
-    const size_t bytes = elements * element_bytes(message.element);
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, sizeof(version) + padded(bytes), io_deadline()));
     FLOTA_TRY(frame.write(std::as_bytes(std::span(&version, 1)), io_deadline()));
-    FLOTA_TRY(frame.write(narrowed, io_deadline()));
-    if (narrowed.empty()) {
+    if (exact) {
+      Scratch<float> scratch(longest(*table, places));
       for (size_t place : places) {
         // Copied whole under its lock, and sent without it.
-        auto values = scratch(table->dense->block(place).length);
+        auto values = scratch.first(table->dense->block(place).length);
         table->dense->pull(place, values);
         FLOTA_TRY(frame.write(std::as_bytes(values), io_deadline()));
       }
+    } else {
+      FLOTA_TRY(frame.write(narrowed.first(bytes), io_deadline()));
     }
     const std::byte zeros[8] = {};
     FLOTA_TRY(frame.write(std::span(zeros).first(padded(bytes) - bytes), io_deadline()));
@@ -127,10 +146,11 @@ Result<Writer> Service::push_dense(Payload payload) {
                    " bytes for blocks of " + std::to_string(elements) + " elements of " + name_of(message.element));
   }
   std::span<const float> values(reinterpret_cast<const float*>(message.values.data()), elements);
-  if (message.element != Storage::kFloat32) {
-    auto widened = scratch(elements);
-    widen(message.element, message.values.data(), widened.data(), elements);
-    values = widened;
+  const bool exact = message.element == Storage::kFloat32;
+  Scratch<float> widened(exact ? 0 : elements);
+  if (!exact) {
+    widen(message.element, message.values.data(), widened.first(elements).data(), elements);
+    values = widened.first(elements);
   }
   if (!table->spec.allow_nonfinite) {
     const size_t bad = first_nonfinite(values.data(), values.size());
