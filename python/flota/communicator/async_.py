@@ -59,6 +59,13 @@ class AsyncCommunicator:
     def resume(self) -> None:
         self._tables.pull_dense()
 
+    def settle(self) -> None:
+        self._settle(0)
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        self._step = optimizer.steps
+        self.resume()
+
     def _settle(self, most: int) -> None:
         """Waits until no more than so many pushes are under way; an error of one of them is raised here."""
         time = self._job.client.time(None)

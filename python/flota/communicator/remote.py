@@ -87,7 +87,7 @@ class RemoteTables:
         # A bound on staleness leaves no room for rows that are pulled before they are needed.
         self._pull_ahead = getattr(strategy.mode, "max_staleness", None) is None
         self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
-        names = _names(optimizer)
+        names = dense_names(optimizer)
         self.dense = [
             self._make_dense(names[parameter], parameter, group, optimizer, strategy)
             for parameter, group in optimizer.dense()
@@ -96,7 +96,12 @@ class RemoteTables:
 
     def begin(self) -> None:
         if self.job.rank == 0:
+            # What the servers have loaded from a checkpoint is not to be overwritten.
+            servers = self.job.client.statistics()
+            filled = {name for server in servers for name, values in server.tables.items() if values.get("pushes")}
             for dense in self.dense:
+                if dense.table.name in filled:
+                    continue
                 dense.table.push(dense.parameter.detach().to("cpu", torch.float32), kind="assign")
         self.job.barrier("flota/filled")
         self.pull_dense()
@@ -157,7 +162,7 @@ class RemoteTables:
         return Dense(parameter, table, group)
 
 
-def _names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
+def dense_names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
     """Names of the dense parameters: those that the optimizer was given, or their places."""
     names = {}
     for number, group in enumerate(optimizer.param_groups):
