@@ -45,7 +45,10 @@ def save(
     modules = [module for module in model.modules() if isinstance(module, TableModule)]
     stores = {module.weight.options.name: module.weight.bound() for module in modules}
     rows = {name: _all_rows(store) for name, store in stores.items()}
-    tables = {name: FrozenTable(*map(torch.from_numpy, rows[name]), default=_default(stores[name])) for name in stores}
+    tables = {
+        name: FrozenTable(torch.from_numpy(keys), torch.from_numpy(weights), _default(stores[name]))
+        for name, (keys, weights) in rows.items()
+    }
     stands_for = {id(module): frozen(module, tables[module.weight.options.name]) for module in modules}
     servable = copy.deepcopy(model, memo=dict(stands_for)).to("cpu").eval()
     program = _export(servable, example_inputs)

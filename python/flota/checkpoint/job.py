@@ -94,9 +94,8 @@ def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
                     table.import_rows(part)
                     yield
     for name, parameter in checkpoint.parameters():
-        table = tables.get(name)
-        if isinstance(table, DenseTable):
-            _load_parameter(table, parameter)
+        if isinstance(dense := tables.get(name), DenseTable):
+            _load_parameter(dense, parameter)
             yield
 
 

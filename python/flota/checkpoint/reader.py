@@ -15,13 +15,14 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from flota.checkpoint import folder
+from flota.checkpoint import folder, manifest
 from flota.checkpoint.manifest import FileEntry, Kind, TableEntry
 from flota.errors import CheckpointError
 from flota.pages import RowPage
 
 T = TypeVar("T")
 Tensors = Mapping[str, npt.NDArray[Any]]
+Layout = dict[str, tuple[type, tuple[int, ...]]]
 
 _AHEAD = 2
 
@@ -65,7 +66,7 @@ class Checkpoint:
             yield page
         if total != entry.rows:
             raise CheckpointError(
-                f"{self.path / folder.manifest.NAME}: table {table!r} has {entry.rows} rows, its files {total}"
+                f"{self.path / manifest.NAME}: table {table!r} has {entry.rows} rows, its files {total}"
             )
 
     def embedding(self, table: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -78,7 +79,7 @@ class Checkpoint:
             if file.table != table:
                 continue
             tensors = self._read(name, file)
-            layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
+            layout: Layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
             self._check(name, tensors, layout, complete=True)
             if at + file.rows > entry.rows:
                 raise self._wrong(name, f"table {table!r} has no more than {entry.rows} rows")
@@ -86,8 +87,7 @@ class Checkpoint:
             at += file.rows
         if at != entry.rows or bool((keys[1:] <= keys[:-1]).any()):
             raise CheckpointError(
-                f"{self.path / folder.manifest.NAME}: the files of table {table!r} do not hold its {entry.rows} rows "
-                "in order"
+                f"{self.path / manifest.NAME}: the files of table {table!r} do not hold its {entry.rows} rows in order"
             )
         return keys, weights
 
@@ -97,7 +97,7 @@ class Checkpoint:
         files = [(name, file) for name, file in self.manifest.files.items() if file.tables]
         found = [table for _, file in files for table in file.tables]
         if sorted(found) != sorted(wanted):
-            raise CheckpointError(f"{self.path / folder.manifest.NAME}: its files do not hold its dense tables")
+            raise CheckpointError(f"{self.path / manifest.NAME}: its files do not hold its dense tables")
         for (name, file), tensors in zip(files, _ahead([self._reading(*named) for named in files]), strict=True):
             for table in file.tables:
                 yield table, self._parameter(name, table, wanted[table], tensors)
@@ -122,7 +122,11 @@ class Checkpoint:
 
     def _page(self, name: str, entry: TableEntry, tensors: Tensors) -> RowPage:
         rows = len(tensors.get("keys", ()))
-        layout = {"keys": (np.int64, (rows,)), "updates": (np.uint64, (rows,)), "last_seen": (np.uint64, (rows,))}
+        layout: Layout = {
+            "keys": (np.int64, (rows,)),
+            "updates": (np.uint64, (rows,)),
+            "last_seen": (np.uint64, (rows,)),
+        }
         layout |= dict.fromkeys(("weights", *entry.rule.state), (np.float32, (rows, entry.dim)))
         self._check(name, tensors, layout, complete=True)
         parts = [tensors[slot] for slot in entry.rule.state]
@@ -135,9 +139,7 @@ class Checkpoint:
         values = {slot: tensors[f"{table}/{slot}"] for slot in slots}
         return Parameter(values.pop("weights"), values, entry.updates, entry.last_seen)
 
-    def _check(
-        self, name: str, tensors: Tensors, layout: Mapping[str, tuple[type, tuple[int, ...]]], complete: bool
-    ) -> None:
+    def _check(self, name: str, tensors: Tensors, layout: Layout, complete: bool) -> None:
         for tensor, (kind, shape) in layout.items():
             if tensor not in tensors:
                 raise self._wrong(name, f"it has no tensor {tensor!r}")

@@ -117,7 +117,8 @@ class CheckpointWriter:
         """A sparse table's keys in order and their weights, without state: for serving."""
         rows = max(1, self._file_bytes // (8 + 4 * spec.dim))
         for begin in range(0, len(keys), rows):
-            tensors = {"keys": keys[begin : begin + rows], "weights": weights[begin : begin + rows]}
+            some = slice(begin, begin + rows)
+            tensors: dict[str, npt.NDArray[Any]] = {"keys": keys[some], "weights": weights[some]}
             self.add_file("embedding", tensors, table=spec.name, rows=len(tensors["keys"]))
         self._tables[spec.name] = replace(TableEntry.of(spec), rows=len(keys))
 
