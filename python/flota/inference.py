@@ -58,7 +58,9 @@ def save(
             writer.add_embedding(_spec(stores[name]), keys, weights)
         writer.add_bytes(_WEIGHTS, safetensors.torch.save(state))
         writer.add_bytes(_PROGRAM, _to_json(program))
-        writer.publish({"torch": torch.__version__, "embeddings": embeddings, "aliases": aliases})
+        parameters = list(program.graph_signature.parameters)
+        about = {"parameters": parameters, "embeddings": embeddings, "aliases": aliases}
+        writer.publish({"torch": torch.__version__, **about})
 
 
 def load(dirname: str | os.PathLike[str]) -> torch.nn.Module:
@@ -69,6 +71,8 @@ def load(dirname: str | os.PathLike[str]) -> torch.nn.Module:
     tables = {name: _read_table(checkpoint, name) for name in checkpoint.manifest.tables}
     for name, (table, part) in about["embeddings"].items():
         tensors[name] = tables[table][part]
+    for name in {about["aliases"].get(_STATE + name, _STATE + name) for name in about["parameters"]}:
+        tensors[name] = torch.nn.Parameter(tensors[name], requires_grad=False)
     for name, other in about["aliases"].items():
         tensors[name] = tensors[other]
     state = {name.removeprefix(_STATE): value for name, value in tensors.items() if name.startswith(_STATE)}
