@@ -17,7 +17,6 @@ OPTIMIZERS = {
     "Adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.05),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.05, amsgrad=True),
     "SparseAdam": lambda parameters: torch.optim.SparseAdam(parameters, lr=0.05),
-    "Momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
 }
 
 

@@ -104,7 +104,7 @@ class CheckpointWriter:
         self._tables[spec.name] = replace(entry, updates=updates, last_seen=last_seen)
         self._parameter_tables.append(spec.name)
         for name, values in {"weights": weights, **state}.items():
-            self._parameters[f"{spec.name}/{name}"] = np.ascontiguousarray(values)
+            self._parameters[f"{spec.name}/{name}"] = np.asarray(values, order="C")
         if sum(values.nbytes for values in self._parameters.values()) >= self._file_bytes:
             self._write_parameters()
 
