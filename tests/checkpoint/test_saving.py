@@ -146,8 +146,9 @@ def test_a_table_that_the_model_has_not_is_told(tmp_path):
     with pytest.warns(UserWarning, match="saved has tables that the model has not: more"):
         fewer.fleet.load_model(tmp_path / "saved")
     assert np.array_equal(result(fewer)[0], result(one)[0])
-    with servers(2, tmp_path / "saved") as client, pytest.warns(UserWarning, match="the servers' checkpoint.*: more"):
-        fewer = worker(client=client, moved=1.0)
+    with servers(2, tmp_path / "saved") as client:
+        with pytest.warns(UserWarning, match="the servers' checkpoint.*: more"):
+            fewer = worker(client=client, moved=1.0)
         assert np.array_equal(result(fewer)[-1], result(one)[-1])
 
 
