@@ -19,10 +19,12 @@ from torch.utils import _pytree as pytree
 from flota import _core
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
+from flota.communicator.geo import GeoStore
 from flota.communicator.stores import LocalStore, RemoteStore
 from flota.errors import CheckpointError, InvalidArgument
+from flota.initializer import from_native
 from flota.nn.frozen import FrozenTable, frozen, frozen_rows
-from flota.nn.table import Store
+from flota.nn.store import Store
 from flota.nn.table_module import TableModule
 from flota.pages import export_shards
 
@@ -94,7 +96,7 @@ def load(dirname: str | os.PathLike[str]) -> torch.nn.Module:
 
 def _all_rows(store: Store) -> tuple[np.ndarray, np.ndarray]:
     """All keys of a table in order, and their weights."""
-    if isinstance(store, RemoteStore):
+    if isinstance(store, (RemoteStore, GeoStore)):
         pages = list(store.table.export())
     else:
         assert isinstance(store, LocalStore)
@@ -107,13 +109,11 @@ def _all_rows(store: Store) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spec(store: Store) -> _core.TableSpec:
-    assert isinstance(store, (RemoteStore, LocalStore))
+    assert isinstance(store, (RemoteStore, LocalStore, GeoStore))
     return store.table.spec
 
 
 def _default(store: Store) -> float:
-    from flota.initializer import from_native
-
     return from_native(_spec(store).init).average()
 
 

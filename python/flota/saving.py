@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from flota import _core
-from flota.checkpoint.job import check_same, load_job, save_job
+from flota.checkpoint.job import check_same, fresh_rows, load_job, save_job
 from flota.checkpoint.parameters import parameter_of, put_back
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
@@ -25,12 +26,14 @@ from flota.initializer import Constant
 from flota.nn.table import TableParameter
 from flota.optim import Ftrl, rule_of
 from flota.pages import export_shards, rows_a_page
-from flota.rules import Rule
+from flota.rules import Rule, from_native
 
 Path = str | os.PathLike[str]
 
 # torch's optimizers that keep no count of their own for each parameter.
 _WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
+
+_PAGE_ROWS = 4096
 
 
 def model_tables(optimizer: DistributedOptimizer) -> set[str]:
@@ -87,11 +90,12 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
     if client is not None:
         save_job(client, dirname, optimizer.steps, source)
         return
+    _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)
     with CheckpointWriter(dirname, step=optimizer.steps, source=source) as writer:
         for handle in _handles(optimizer):
             table = _local(handle).table
-            row_bytes = 24 + 4 * table.dim * (1 + len(_local(handle).rule.state))
+            row_bytes = 24 + 4 * table.dim * (1 + len(from_native(table.spec.rule).state))
             pages = export_shards(table.export_pages, range(_core.SHARDS), rows_a_page(row_bytes))
             writer.add_rows(table.spec, pages)
         for parameter, group in optimizer.dense():
@@ -107,6 +111,13 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
                 last_seen=whole.last_seen,
             )
         writer.publish()
+
+
+def _refuse_what_no_rule_stands_for(optimizer: DistributedOptimizer) -> None:
+    """State that only one of torch's optimizers understands has no place in a checkpoint."""
+    for handle, group in optimizer.tables():
+        if handle.options.rule is None:
+            rule_of(optimizer.wrapped, group)
 
 
 def _handles(optimizer: DistributedOptimizer) -> Iterator[TableParameter]:
@@ -137,6 +148,7 @@ def _dense_spec(name: str, parameter: torch.nn.Parameter, rule: Rule) -> _core.T
 
 def load_local(optimizer: DistributedOptimizer, dirname: Path) -> None:
     """Loads into this process's tables and parameters. Nothing changes before all settings have been compared."""
+    _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
     check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
     names = dense_names(optimizer)
@@ -146,13 +158,12 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path) -> None:
     for handle in _handles(optimizer):
         check_same(checkpoint, handle.options.name, _local(handle).table.spec)
     for handle in _handles(optimizer):
-        store = _local(handle)
-        table = _core.SparseTable(store.table.spec)
-        for page in checkpoint.rows(handle.options.name):
+        table = _local(handle).table
+        mine = (part.page for part in export_shards(table.export_pages, range(_core.SHARDS), _PAGE_ROWS))
+        for page in itertools.chain(fresh_rows(table.spec, mine), checkpoint.rows(handle.options.name)):
             state_floats = page.state.shape[1]
             columns = page.columns(handle.options.name, table.dim, state_floats)
             table.import_rows(len(columns.keys), table.dim, state_floats, *columns.addresses())
-        store.table = table
     for name, values in checkpoint.parameters():
         if name in dense:
             parameter, _ = dense[name]
@@ -206,7 +217,7 @@ def _wait_for_first(job: Job) -> int:
 def _resume(optimizer: DistributedOptimizer, step: int) -> None:
     optimizer.steps = step
     assert optimizer.communicator is not None
-    optimizer.communicator.resume(step)
+    optimizer.communicator.loaded(optimizer)
 
 
 def resume_restored(optimizer: DistributedOptimizer, found: Restored | None) -> None:

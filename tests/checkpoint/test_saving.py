@@ -40,7 +40,7 @@ class Model(torch.nn.Module):
         return self.deep(sum(rows(ids) for rows in self.rows)).squeeze(1)
 
 
-def worker(optimizer="SGD", client=None, names=("rows",), moved=0.0, number=1):
+def worker(optimizer="SGD", client=None, names=("rows",), moved=0.0, mode=None):
     """A process's part: its fleet, model and optimizer; alone, or as the only worker of the client's servers."""
     reset_names()
     fleet = Fleet()
@@ -48,11 +48,11 @@ def worker(optimizer="SGD", client=None, names=("rows",), moved=0.0, number=1):
         fleet.init(flota.LocalRoleMaker())
     else:
         endpoints = [server.endpoint for server in client.statistics()]
-        fleet.init(flota.UserDefinedRoleMaker(0, flota.Role.WORKER, number, endpoints))
+        fleet.init(flota.UserDefinedRoleMaker(0, flota.Role.WORKER, 1, endpoints))
     model = Model(names)
     with torch.no_grad():
         model.deep.weight.add_(moved)
-    stepper = fleet.distributed_optimizer(OPTIMIZERS[optimizer](model.named_parameters()), flota.Sync())
+    stepper = fleet.distributed_optimizer(OPTIMIZERS[optimizer](model.named_parameters()), mode or flota.Sync())
     fleet.init_worker()
     return SimpleNamespace(fleet=fleet, model=model, stepper=stepper)
 
@@ -104,6 +104,39 @@ def test_every_optimizer_goes_on_alone_and_on_servers(tmp_path, optimizer, befor
     back.fleet.load_model(tmp_path / "again")
     train(back, 9, 12)
     assert_close(result(back), result(straight))
+
+
+@pytest.mark.parametrize("mode", [flota.Sync(), flota.Async(), flota.Geo(k_steps=2)])
+def test_every_mode_loads_in_the_middle_of_training(tmp_path, mode):
+    with servers(2) as client:
+        job = worker("SGD", client, mode=mode)
+        train(job, 0, 5)
+        job.fleet.save_persistables(tmp_path / "saved")
+        saved = result(job)
+        train(job, 5, 10)
+        job.fleet.load_model(tmp_path / "saved")
+        assert_close(result(job), saved)
+        train(job, 5, 10)
+        after = result(job)
+        job.fleet.stop_worker()
+    with servers(3, tmp_path / "saved") as client:
+        job = worker("SGD", client, mode=mode, moved=1.0)
+        assert_close(result(job), saved)
+        train(job, 5, 10)
+        if not isinstance(mode, flota.Async):  # which gives no order
+            assert_close(result(job), after)
+        job.fleet.stop_worker()
+
+
+def test_an_optimizer_without_a_rule_is_refused_alone(tmp_path):
+    reset_names()
+    fleet = Fleet()
+    fleet.init(flota.LocalRoleMaker())
+    model = Model()
+    fleet.distributed_optimizer(torch.optim.NAdam(model.parameters()), flota.Geo(k_steps=1))
+    fleet.init_worker()
+    with pytest.raises(InvalidArgument, match="NAdam has no server rule"):
+        fleet.save_persistables(tmp_path / "saved")
 
 
 def test_other_workers_write_nothing(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
 from flota.errors import CheckpointError
 from flota.pages import RowPage, export_shards, rows_a_page
+from flota.rules import from_native
 from flota.tables import DenseTable, SparseTable
 
 # Rows of an import: a message of a few megabytes.
@@ -43,8 +44,6 @@ def save_job(client: Client, dirname: str | os.PathLike[str], step: int, source:
 
 
 def _slots(spec: _core.TableSpec) -> tuple[str, ...]:
-    from flota.rules import from_native
-
     return from_native(spec.rule).state
 
 
@@ -86,7 +85,7 @@ def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
         check_same(checkpoint, name, table.spec)
     for name, table in tables.items():
         if isinstance(table, SparseTable):
-            for page in _fresh_rows(table):
+            for page in fresh_rows(table.spec, table.export()):
                 table.import_rows(page)
                 yield
             for page in checkpoint.rows(name):
@@ -99,11 +98,11 @@ def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
             yield
 
 
-def _fresh_rows(table: SparseTable) -> Iterator[RowPage]:
-    """The rows that the table has, as they were before their first update: a row follows from its key."""
-    for page in table.export():
-        fresh = _core.SparseTable(table.spec)
-        rows = np.empty((len(page.keys), table.dim), dtype=np.float32)
+def fresh_rows(spec: _core.TableSpec, pages: Iterable[RowPage]) -> Iterator[RowPage]:
+    """The rows of these pages as they were before their first update: a row follows from its key."""
+    for page in pages:
+        fresh = _core.SparseTable(spec)
+        rows = np.empty((len(page.keys), spec.dim), dtype=np.float32)
         keys = np.ascontiguousarray(page.keys)
         fresh.pull(_address(keys), len(keys), _address(rows), True)
         for part in export_shards(fresh.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
