@@ -23,12 +23,13 @@ PYTHON_LAYERS = """
     flota
     launch observe
     fleet testing
+    saving inference
     communicator
     nn optim data metrics checkpoint
     client server
     tables
     roles strategy report
-    config rules initializer arrays
+    config rules initializer arrays pages
     checks
     errors
     _core

@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -8,6 +9,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
+#include "bindings/pages.h"
 #include "bindings/waiting.h"
 
 namespace nb = nanobind;
@@ -24,16 +26,6 @@ Client::Keep keep_alive(nb::object object) {
     nb::gil_scoped_acquire gil;
     delete static_cast<nb::object*>(held);
   });
-}
-
-template <class T>
-nb::bytes column(std::span<const T> values) {
-  return nb::bytes(values.data(), values.size_bytes());
-}
-
-nb::tuple to_tuple(const Rows& rows) {
-  return nb::make_tuple(column(rows.keys), column(rows.updates), column(rows.last_seen), column(rows.weights),
-                        column(rows.state), rows.dim, rows.state_floats, rows.next, rows.done);
 }
 
 void bind_options(nb::module_& module) {
@@ -233,29 +225,29 @@ void bind_dense(nb::class_<Client>& client) {
 void bind_pages(nb::class_<Client>& client) {
   client
       .def(
-          "export_rows",
-          [](Client& self, const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows, int64_t time) {
-            std::vector<std::byte> buffer;
-            Result<Rows> rows = [&] {
+          "export_pages",
+          [](Client& self, const RemoteTable& table, const std::vector<std::pair<uint32_t, uint64_t>>& places,
+             uint32_t max_rows, int64_t time) {
+            std::vector<ExportFrom> from;
+            for (const auto& [shard, cursor] : places) from.push_back({shard, cursor});
+            auto pages = [&] {
               Waiting waiting;
-              return self.export_rows(table, shard, cursor, max_rows, buffer, ms(time));
+              return take(self.export_pages(table, from, max_rows, ms(time)));
             }();
-            return to_tuple(take(std::move(rows)));
+            nb::list tuples;
+            for (Client::Page& page : pages) {
+              tuples.append(to_tuple(take(Rows::decode(page))));
+              Client::Page().swap(page);  // its rows have been copied
+            }
+            return tuples;
           },
-          nb::sig("def export_rows(self, table: RemoteTable, shard: int, cursor: int, max_rows: int, time_ms: int) -> "
-                  "tuple[bytes, bytes, bytes, bytes, bytes, int, int, int, bool]"))
+          nb::sig("def export_pages(self, table: RemoteTable, places: list[tuple[int, int]], max_rows: int, "
+                  "time_ms: int) -> list[" FLOTA_PAGE_TUPLE "]"))
       .def(
           "import_rows",
           [](Client& self, const RemoteTable& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
              uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state, int64_t time) {
-            Rows rows;
-            rows.dim = dim;
-            rows.state_floats = state_floats;
-            rows.keys = array_at<const Key>(keys, count);
-            rows.updates = array_at<const uint64_t>(updates, count);
-            rows.last_seen = array_at<const uint64_t>(last_seen, count);
-            rows.weights = array_at<const float>(weights, count * dim);
-            rows.state = array_at<const float>(state, count * state_floats);
+            const Rows rows = rows_at(table.id, count, dim, state_floats, keys, updates, last_seen, weights, state);
             check(self.import_rows(table, rows, ms(time)));
           },
           Waits());

@@ -6,11 +6,22 @@
 #include <cstdio>
 
 #include "bindings/errors.h"
+#include "bindings/pages.h"
 
 namespace nb = nanobind;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
 namespace flota {
+namespace {
+
+ServerOptions logging(ServerOptions options) {
+  options.log = [index = options.index](const std::string& line) {
+    std::fprintf(stderr, "flota server %u: %s\n", index, line.c_str());
+  };
+  return options;
+}
+
+}  // namespace
 
 void bind_server(nb::module_& module) {
   nb::class_<TlsOptions>(module, "TlsOptions")
@@ -40,15 +51,33 @@ void bind_server(nb::module_& module) {
 
   nb::class_<Server>(module, "Server")
       .def_static(
-          "start",
-          [](ServerOptions options) {
-            uint32_t index = options.index;
-            options.log = [index](const std::string& line) {
-              std::fprintf(stderr, "flota server %u: %s\n", index, line.c_str());
-            };
-            return take(Server::start(std::move(options)));
+          "make", [](ServerOptions options) { return take(Server::make(logging(std::move(options)))); }, Release(),
+          nb::arg("options"))
+      .def(
+          "listen", [](Server& self) { check(self.listen()); }, Release())
+      .def_static(
+          "start", [](ServerOptions options) { return take(Server::start(logging(std::move(options)))); }, Release(),
+          nb::arg("options"))
+      .def("restore_table", [](Server& self, const TableSpec& spec) { check(self.restore_table(spec)); })
+      .def(
+          "restore_rows",
+          [](Server& self, const std::string& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
+             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state) {
+            return take(self.restore_rows(
+                rows_at(Registry::id_of(table), count, dim, state_floats, keys, updates, last_seen, weights, state)));
           },
-          Release(), nb::arg("options"))
+          Release())
+      .def(
+          "restore_parameter",
+          [](Server& self, const TableSpec& spec, uintptr_t weights, size_t count, uintptr_t state, size_t state_floats,
+             uint64_t updates, uint64_t last_seen) {
+            auto values = array_at<const float>(weights, count);
+            auto slots = array_at<const float>(state, state_floats);
+            check(self.restore_parameter(
+                {spec, {values.begin(), values.end()}, {slots.begin(), slots.end()}, updates, last_seen}));
+          },
+          Release())
+      .def("restored", [](Server& self, uint64_t checkpoint, uint64_t step) { check(self.restored(checkpoint, step)); })
       .def_prop_ro("port", &Server::port)
       .def_prop_ro("endpoint", &Server::endpoint)
       .def(

@@ -84,6 +84,7 @@ void bind_specs(nb::module_& module) {
       .def_rw("blocks", &TableSpec::blocks)
       .def("validate", [](const TableSpec& spec) { check(validate(spec)); });
 
+  module.def("difference", &difference, nb::arg("there"), nb::arg("here"));
   module.attr("SHARDS") = kShards;
   module.def("hash_name", [](const std::string& name) { return hash_name(name); }, nb::arg("name"));
   module.def("shard_of", [](int64_t key) { return shard_of(static_cast<Key>(key)); }, nb::arg("key"));

@@ -1,8 +1,10 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
+#include "bindings/pages.h"
 #include "client/batch.h"
 #include "table/dense_table.h"
 #include "table/replica.h"
@@ -105,6 +107,41 @@ void bind_tables(nb::module_& module) {
           "missing",
           [](SparseTable& self, const Batch& batch) { return key_bytes([&] { return self.missing(batch.keys()); }); },
           nb::sig("def missing(self, batch: Batch) -> bytes"))
+      .def(
+          "export_pages",
+          [](const SparseTable& self, const std::vector<std::pair<uint32_t, uint64_t>>& places, uint32_t max_rows) {
+            nb::list tuples;
+            for (const auto& [shard, cursor] : places) {
+              if (shard >= kShards) raise_error(invalid("there are 1,024 shards, from 0 on"));
+              const RowPage page = [&] {
+                nb::gil_scoped_release release;
+                return self.export_shard(shard, cursor, max_rows);
+              }();
+              tuples.append(to_tuple({0, page.next, page.done, self.dim(), static_cast<uint32_t>(self.state_floats()),
+                                      page.keys, page.updates, page.last_seen, page.weights, page.state}));
+            }
+            return tuples;
+          },
+          nb::sig("def export_pages(self, places: list[tuple[int, int]], max_rows: int) -> list[" FLOTA_PAGE_TUPLE "]"))
+      .def(
+          "import_rows",
+          [](SparseTable& self, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys, uintptr_t updates,
+             uintptr_t last_seen, uintptr_t weights, uintptr_t state) {
+            if (dim != self.dim() || state_floats != self.state_floats()) {
+              raise_error(invalid("rows of " + std::to_string(dim) + " weights and " + std::to_string(state_floats) +
+                                  " floats of state are not of this table's shape"));
+            }
+            const Rows rows = rows_at(0, count, dim, state_floats, keys, updates, last_seen, weights, state);
+            RowPage page;
+            page.keys.assign(rows.keys.begin(), rows.keys.end());
+            page.updates.assign(rows.updates.begin(), rows.updates.end());
+            page.last_seen.assign(rows.last_seen.begin(), rows.last_seen.end());
+            page.weights.assign(rows.weights.begin(), rows.weights.end());
+            page.state.assign(rows.state.begin(), rows.state.end());
+            self.import_rows(page);
+          },
+          Release())
+      .def_prop_ro("spec", &SparseTable::spec)
       .def_prop_ro("rows", &SparseTable::rows)
       .def_prop_ro("bytes", &SparseTable::bytes)
       .def_prop_ro("dim", &SparseTable::dim);

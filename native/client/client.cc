@@ -338,26 +338,28 @@ Result<std::vector<ServerStatistics>> Client::statistics_for(const std::string& 
   return all;
 }
 
-Result<Rows> Client::export_rows(const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
-                                 std::vector<std::byte>& buffer, Time time) {
-  uint32_t server = 0;
-  if (table.spec.kind == TableKind::kSparse) {
-    if (shard >= kShards) return invalid("there are 1,024 shards, from 0 on");
-    server = map_.server_of[shard];
-  } else {
-    if (shard >= table.block_server.size()) return invalid("table '" + table.spec.name + "' has fewer blocks");
-    server = table.block_server[shard];
-  }
-  FLOTA_TRY(with_lane("export table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) {
+Result<std::vector<Client::Page>> Client::export_pages(const RemoteTable& table, std::span<const ExportFrom> places,
+                                                       uint32_t max_rows, Time time) {
+  std::vector<Page> pages(places.size());
+  std::vector<Lane::Request> requests;
+  const bool sparse = table.spec.kind == TableKind::kSparse;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const uint32_t shard = places[i].shard;
+    if (sparse && shard >= kShards) return invalid("there are 1,024 shards, from 0 on");
+    if (!sparse && shard >= table.block_server.size()) {
+      return invalid("table '" + table.spec.name + "' has fewer blocks");
+    }
     Writer payload;
-    Export{table.id, cursor, shard, max_rows}.encode(payload);
-    Call call = small_call(MessageKind::kExport, payload, [&buffer](auto bytes) -> Result<void> {
-      buffer.assign(bytes.begin(), bytes.end());
-      return {};
-    });
-    return lane.exchange({{server, call}}, deadline);
-  }));
-  return Rows::decode(buffer);
+    Export{table.id, places[i].cursor, shard, max_rows}.encode(payload);
+    requests.push_back({sparse ? map_.server_of[shard] : table.block_server[shard],
+                        small_call(MessageKind::kExport, payload, [page = &pages[i]](auto bytes) -> Result<void> {
+                          page->assign(bytes.begin(), bytes.end());
+                          return {};
+                        })});
+  }
+  FLOTA_TRY(with_lane("export table '" + table.spec.name + "'", time,
+                      [&](Lane& lane, Deadline deadline) { return lane.exchange(requests, deadline); }));
+  return pages;
 }
 
 Result<void> Client::import_rows(const RemoteTable& table, const Rows& rows, Time time) {

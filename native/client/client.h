@@ -76,6 +76,12 @@ struct Progress {
   bool leave = false;  // it takes no part in later steps, and does not wait
 };
 
+// Where a page of an export begins. Sparse: a shard; dense: a block.
+struct ExportFrom {
+  uint32_t shard = 0;
+  uint64_t cursor = 0;  // 0: its beginning
+};
+
 // A worker's end of a step, and the rows that the step has changed, by table.
 struct StepEnd {
   std::string group;
@@ -166,9 +172,10 @@ class Client {
                                                      std::span<const std::byte> brings, Time time);
   Result<std::vector<ServerStatistics>> statistics(Time time);
 
-  // A page of whole rows. Sparse: of a shard; dense: of a block. The Rows' spans point into `buffer`.
-  Result<Rows> export_rows(const RemoteTable& table, uint32_t shard, uint64_t cursor, uint32_t max_rows,
-                           std::vector<std::byte>& buffer, Time time);
+  // A page of whole rows from each of these places, asked for all at once: Rows::decode() reads one.
+  using Page = std::vector<std::byte>;
+  Result<std::vector<Page>> export_pages(const RemoteTable& table, std::span<const ExportFrom> places,
+                                         uint32_t max_rows, Time time);
   // Makes or overwrites whole rows, each on the server that holds it.
   Result<void> import_rows(const RemoteTable& table, const Rows& rows, Time time);
 

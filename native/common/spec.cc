@@ -261,6 +261,7 @@ std::string difference(const TableSpec& there, const TableSpec& here) {
   note(out, "rule", to_string(there.rule.kind), to_string(here.rule.kind));
   note(out, "step source", to_string(there.rule.steps), to_string(here.rule.steps));
   for (const Number& number : kNumbers) {
+    if (number.field == &RuleSpec::lr) continue;
     note(out, number.name, text(there.rule.*number.field), text(here.rule.*number.field));
   }
   for (const Flag& flag : kFlags) {

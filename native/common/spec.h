@@ -107,7 +107,8 @@ Result<void> validate(const RuleSpec& rule);
 Result<void> validate(const InitSpec& init);
 Result<void> validate(const TableSpec& spec);
 
-// What differs between two specs of one table, for people: "dim is 16 there and 8 here". Empty when equal.
+// What differs between two specs of one table, for people: "dim is 16 there and 8 here". Empty when they describe the
+// same table. The learning rate is not compared: it travels with each push, and changes as training goes on.
 std::string difference(const TableSpec& there, const TableSpec& here);
 
 const char* to_string(RuleKind kind);

@@ -37,6 +37,32 @@ void HostedTable::count_push(uint64_t count, uint64_t seen) {
   }
 }
 
+namespace {
+
+// Gives this server's blocks of a parameter their values. Requires: specs alike but for the blocks.
+void fill(HostedTable& table, const WholeParameter& whole) {
+  const uint64_t size = whole.spec.size();
+  for (size_t place = 0; place < table.dense->block_count(); ++place) {
+    const BlockSpec& block = table.dense->block(place);
+    RowPage page;
+    page.keys = {block.id};
+    page.updates = {whole.updates};
+    page.last_seen = {whole.last_seen};
+    const float* weights = whole.weights.data() + block.offset;
+    page.weights.assign(weights, weights + block.length);
+    for (size_t slot = 0; slot < table.dense->state_slots(); ++slot) {
+      const float* state = whole.state.data() + slot * size + block.offset;
+      page.state.insert(page.state.end(), state, state + block.length);
+    }
+    table.dense->import_block(place, page);
+  }
+  // Somebody has filled it: worker 0 need not, and must not.
+  table.pushes = 1;
+  table.restored = true;
+}
+
+}  // namespace
+
 uint64_t Registry::id_of(const std::string& name) { return hash_name(name); }
 
 Result<std::shared_ptr<HostedTable>> Registry::create(const TableSpec& spec, bool* created) {
@@ -46,9 +72,9 @@ Result<std::shared_ptr<HostedTable>> Registry::create(const TableSpec& spec, boo
     if (table.spec.name != spec.name) {
       return invalid("the names '" + table.spec.name + "' and '" + spec.name + "' hash alike; rename one table");
     }
-    if (table.spec == spec) return {};
-    return Error{ErrorCode::kTableMismatch,
-                 "table '" + spec.name + "' exists with other settings: " + difference(table.spec, spec)};
+    const std::string differs = difference(table.spec, spec);
+    if (differs.empty()) return {};
+    return Error{ErrorCode::kTableMismatch, "table '" + spec.name + "' exists with other settings: " + differs};
   };
   std::unique_lock lock(mutex_);
   auto found = tables_.find(id);
@@ -57,10 +83,38 @@ Result<std::shared_ptr<HostedTable>> Registry::create(const TableSpec& spec, boo
     return found->second;
   }
   if (tables_.size() >= kMaxTables) return Error{ErrorCode::kBusy, "this server has too many tables"};
+  auto whole = kept_.find(spec.name);
+  if (whole != kept_.end()) {
+    TableSpec restored = whole->second.spec;
+    restored.blocks = spec.blocks;
+    const std::string differs = difference(restored, spec);
+    if (!differs.empty()) {
+      return Error{ErrorCode::kTableMismatch, "table '" + spec.name + "' was restored with other settings: " + differs};
+    }
+  }
   auto table = std::make_shared<HostedTable>(spec);
+  if (whole != kept_.end()) {
+    fill(*table, whole->second);
+    kept_.erase(whole);
+  }
   tables_.emplace(id, table);
   *created = true;
   return table;
+}
+
+Result<void> Registry::keep(WholeParameter parameter) {
+  std::unique_lock lock(mutex_);
+  const std::string name = parameter.spec.name;
+  if (tables_.contains(id_of(name)) || kept_.contains(name)) return invalid("there are two tables '" + name + "'");
+  kept_.emplace(name, std::move(parameter));
+  return {};
+}
+
+std::vector<std::string> Registry::kept() const {
+  std::shared_lock lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : kept_) names.push_back(name);
+  return names;
 }
 
 Result<std::shared_ptr<HostedTable>> Registry::find(uint64_t id) const {

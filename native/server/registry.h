@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <map>
 #include <memory>
 #include <shared_mutex>
 #include <string>
@@ -31,6 +32,7 @@ struct HostedTable {
   std::atomic<uint64_t> staleness_count{0};
   std::atomic<uint64_t> staleness_sum{0};
   std::atomic<uint64_t> staleness_max{0};
+  bool restored = false;  // from a checkpoint, before the server listened
 
   // What a pull tells: it goes up with whatever changes the table, after the change. 0: dense, and some block was never
   // written to.
@@ -44,6 +46,16 @@ struct HostedTable {
   size_t bytes() const { return sparse ? sparse->bytes() : dense->bytes(); }
 };
 
+// A dense parameter of a checkpoint. How it is cut into blocks, and which of them are this server's, the workers say
+// when they create the table: another number of servers, or another strategy, cuts it otherwise.
+struct WholeParameter {
+  TableSpec spec;              // without blocks
+  std::vector<float> weights;  // spec.size()
+  std::vector<float> state;    // slot after slot, spec.size() floats each
+  uint64_t updates = 0;
+  uint64_t last_seen = 0;
+};
+
 // The server's tables. A table's id follows from its name, so it is the same on every server and after a restart.
 // Thread safety: any thread.
 class Registry {
@@ -52,6 +64,11 @@ class Registry {
 
   // Makes the table, or finds it when it is there with the same settings (`created` says which).
   Result<std::shared_ptr<HostedTable>> create(const TableSpec& spec, bool* created);
+  // Keeps a parameter until a table of its name is created, which then begins with it, at version 1. Requires: weights
+  // and state of the right sizes.
+  Result<void> keep(WholeParameter parameter);
+  // Names of the parameters that no worker has asked for yet.
+  std::vector<std::string> kept() const;
   Result<std::shared_ptr<HostedTable>> find(uint64_t id) const;
   Result<std::shared_ptr<HostedTable>> find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedTable>> all() const;
@@ -61,6 +78,7 @@ class Registry {
 
   mutable std::shared_mutex mutex_;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<HostedTable>> tables_;
+  std::map<std::string, WholeParameter> kept_;
 };
 
 }  // namespace flota

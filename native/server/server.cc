@@ -42,6 +42,12 @@ Server::Server(ServerOptions options)
       }) {}
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  FLOTA_ASSIGN(auto server, make(std::move(options)));
+  FLOTA_TRY(server->listen());
+  return server;
+}
+
+Result<std::unique_ptr<Server>> Server::make(ServerOptions options) {
   FLOTA_TRY(check_secret(options.secret));
   if (options.count == 0 || options.index >= options.count) {
     return invalid("server index " + std::to_string(options.index) + " is not below the number of servers, " +
@@ -50,22 +56,54 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   if (options.max_payload < kMinPayload) {
     return invalid("max_payload must be at least " + std::to_string(kMinPayload) + " bytes");
   }
-  FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options.endpoint));
+  FLOTA_TRY(Endpoint::parse(options.endpoint));
   std::unique_ptr<Server> server(new Server(std::move(options)));
   if (server->options_.tls.enabled()) {
     FLOTA_ASSIGN(server->tls_, TlsContext::server(server->options_.tls));
   }
-  FLOTA_ASSIGN(auto listening, listen_tcp(endpoint));
-  server->tcp_ = std::move(listening.first);
-  server->port_ = listening.second;
-  server->host_ = endpoint.host;
-  if (server->options_.local_sockets) {
-    FLOTA_ASSIGN(server->unix_, listen_unix(endpoint.host, server->port_));
-  }
   server->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_) return system_error("eventfd");
-  server->acceptor_ = std::thread([raw = server.get()] { raw->accept_loop(); });
   return server;
+}
+
+Result<void> Server::listen() {
+  FLOTA_TRY(check_not_listening());
+  FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options_.endpoint));
+  FLOTA_ASSIGN(auto listening, listen_tcp(endpoint));
+  tcp_ = std::move(listening.first);
+  port_ = listening.second;
+  host_ = endpoint.host;
+  if (options_.local_sockets) {
+    FLOTA_ASSIGN(unix_, listen_unix(endpoint.host, port_));
+  }
+  acceptor_ = std::thread([this] { accept_loop(); });
+  return {};
+}
+
+Result<void> Server::check_not_listening() const {
+  if (!tcp_) return {};
+  return invalid("the server listens already: tables are restored before that");
+}
+
+Result<void> Server::restore_table(const TableSpec& spec) {
+  FLOTA_TRY(check_not_listening());
+  return service_.restore_table(spec);
+}
+
+Result<uint64_t> Server::restore_rows(const Rows& rows) {
+  FLOTA_TRY(check_not_listening());
+  return service_.restore_rows(rows, ShardMap::even(options_.count), options_.index);
+}
+
+Result<void> Server::restore_parameter(WholeParameter parameter) {
+  FLOTA_TRY(check_not_listening());
+  return service_.restore_parameter(std::move(parameter));
+}
+
+Result<void> Server::restored(uint64_t checkpoint, uint64_t step) {
+  FLOTA_TRY(check_not_listening());
+  service_.restored(checkpoint, step);
+  return {};
 }
 
 Server::~Server() { stop(); }

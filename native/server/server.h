@@ -37,9 +37,18 @@ struct ServerOptions {
 // Linux for tens of busy peers, and a wait in a barrier needs no state machine (docs/decisions/0003).
 class Server {
  public:
-  // Listens when it returns.
+  // Checks the options. Nobody can come yet: this is the time to restore tables.
+  static Result<std::unique_ptr<Server>> make(ServerOptions options);
+  Result<void> listen();
+  // make() and listen() in one.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   ~Server();
+
+  // Restores tables; see Service. Requires: listen() has not been called.
+  Result<void> restore_table(const TableSpec& spec);
+  Result<uint64_t> restore_rows(const Rows& rows);
+  Result<void> restore_parameter(WholeParameter parameter);
+  Result<void> restored(uint64_t checkpoint, uint64_t step);
 
   uint16_t port() const { return port_; }
   std::string endpoint() const { return Endpoint{host_, port_}.to_string(); }
@@ -59,6 +68,7 @@ class Server {
   Result<std::unique_ptr<Stream>> greet(Session& session);
   void refuse(std::atomic<uint64_t>& counter, const Error& error);
   void reap();
+  Result<void> check_not_listening() const;
 
   ServerOptions options_;
   std::shared_ptr<TlsContext> tls_;

@@ -273,6 +273,9 @@ Result<Writer> Service::statistics(Payload payload) {
   add("", "malformed_frames", counters_.malformed_frames);
   add("", "duplicate_pushes", ledger_.duplicates());
   add("", "workers_seen", ledger_.workers());
+  add("", "checkpoint", checkpoint_);
+  add("", "checkpoint_step", checkpoint_step_);
+  for (const std::string& name : registry_.kept()) add(name, "restored", 1);
   for (const auto& table : registry_.all()) {
     const std::string& name = table->spec.name;
     add(name, table->sparse ? "rows" : "elements", table->rows());
@@ -284,6 +287,7 @@ Result<Writer> Service::statistics(Payload payload) {
     add(name, "staleness_count", table->staleness_count);
     add(name, "staleness_sum", table->staleness_sum);
     add(name, "staleness_max", table->staleness_max);
+    add(name, "restored", table->restored ? 1 : 0);
   }
   Writer out;
   message.encode(out);
@@ -328,29 +332,34 @@ Result<Writer> Service::export_rows(Payload payload) {
 Result<Writer> Service::import_rows(Payload payload) {
   FLOTA_ASSIGN(auto message, Rows::decode(payload));
   FLOTA_ASSIGN(auto table, registry_.find(message.table));
-  if (!table->spec.allow_nonfinite) {
+  FLOTA_TRY(import_into(*table, message));
+  return Writer();
+}
+
+Result<void> Service::import_into(HostedTable& table, const Rows& message) {
+  if (!table.spec.allow_nonfinite) {
     size_t bad = first_nonfinite(message.weights.data(), message.weights.size());
     if (bad < message.weights.size()) {
       auto key = static_cast<int64_t>(message.keys[bad / message.dim]);
-      return nonfinite(table->spec, "key " + std::to_string(key));
+      return nonfinite(table.spec, "key " + std::to_string(key));
     }
   }
   auto wrong_shape = [&] {
-    return invalid("table '" + table->spec.name + "': the rows have " + std::to_string(message.dim) + " weights and " +
+    return invalid("table '" + table.spec.name + "': the rows have " + std::to_string(message.dim) + " weights and " +
                    std::to_string(message.state_floats) + " floats of state, which is not this table's shape");
   };
-  if (table->sparse) {
-    if (message.dim != table->spec.dim || message.state_floats != table->sparse->state_floats()) return wrong_shape();
-    table->sparse->import_rows(to_page(message));
-    return Writer();
+  if (table.sparse) {
+    if (message.dim != table.spec.dim || message.state_floats != table.sparse->state_floats()) return wrong_shape();
+    table.sparse->import_rows(to_page(message));
+    return {};
   }
   if (message.keys.size() != 1) return invalid("a dense import carries one block");
-  int place = message.keys[0] <= UINT32_MAX ? table->dense->find_block(static_cast<uint32_t>(message.keys[0])) : -1;
-  if (place < 0) return invalid("table '" + table->spec.name + "' has no such block on this server");
-  uint64_t length = table->dense->block(static_cast<size_t>(place)).length;
-  if (message.dim != length || message.state_floats != length * table->dense->state_slots()) return wrong_shape();
-  table->dense->import_block(static_cast<size_t>(place), to_page(message));
-  return Writer();
+  int place = message.keys[0] <= UINT32_MAX ? table.dense->find_block(static_cast<uint32_t>(message.keys[0])) : -1;
+  if (place < 0) return invalid("table '" + table.spec.name + "' has no such block on this server");
+  uint64_t length = table.dense->block(static_cast<size_t>(place)).length;
+  if (message.dim != length || message.state_floats != length * table.dense->state_slots()) return wrong_shape();
+  table.dense->import_block(static_cast<size_t>(place), to_page(message));
+  return {};
 }
 
 Result<Writer> Service::shutdown(Payload payload) {

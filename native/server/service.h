@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/shard_map.h"
 #include "server/barriers.h"
 #include "server/clocks.h"
 #include "server/counters.h"
@@ -26,6 +27,14 @@ class Service {
   // Reads the payload of the request that `header` announced, answers it, and leaves the stream at the next frame. An
   // error means that the connection is no longer usable. `buffer` is scratch that the connection keeps.
   Result<void> answer(const FrameHeader& header, FrameReader& reader, Stream& stream, std::vector<std::byte>& buffer);
+
+  // Before anybody is served: tables of a checkpoint. `rows` may hold other servers' rows, which are left out; returns
+  // how many were this server's. What restored() is told goes into the statistics, so that workers can see whether all
+  // servers began with the same checkpoint, and where training stood.
+  Result<void> restore_table(const TableSpec& spec);
+  Result<uint64_t> restore_rows(const Rows& rows, const ShardMap& map, uint32_t server);
+  Result<void> restore_parameter(WholeParameter parameter);
+  void restored(uint64_t checkpoint, uint64_t step);
 
   Counters& counters() { return counters_; }
   void stop() {
@@ -60,6 +69,9 @@ class Service {
   Result<void> pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
   Result<void> pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
 
+  // Makes or overwrites whole rows, or refuses them all.
+  static Result<void> import_into(HostedTable& table, const Rows& rows);
+
   template <class Apply, class Hold>
   Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold);
 
@@ -72,6 +84,8 @@ class Service {
   Steps steps_;
   Clocks clocks_;
   Counters counters_;
+  uint64_t checkpoint_ = 0;  // 0: none
+  uint64_t checkpoint_step_ = 0;
 };
 
 }  // namespace flota

@@ -12,6 +12,13 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
     move_to(next_lines(), spare_lines_);
   }
   Entry* entry = place(position);
+  // Keys that come in the order of their hashes, as they do from an export or a checkpoint, crowd where they begin, and
+  // so do those of a server that holds one shard in many. Lines that part them are made now; without, each key would
+  // walk past all before it. Keys chosen to collide may have it grow for nothing, up to a bound.
+  while (is_crowded(entry, position) && home_lines_ < entries_ * kMostLinesAnEntry) {
+    move_to(next_lines(), spare_lines_);
+    entry = place(position);
+  }
   while (entry == nullptr) {
     // Many keys crowd at the end: they need room there, and more lines everywhere would not part them.
     move_to(home_lines_, spare_lines_ * 2);
@@ -20,6 +27,17 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
   *entry = Entry{position, row};
   ++entries_;
   return entry;
+}
+
+bool Index::is_crowded(const Entry* entry, uint64_t position) const {
+  const Line* line = entry == nullptr ? lines() + all_lines() - 1 : reinterpret_cast<const Line*>(entry);
+  if (line - home(position) <= kFarLines) return false;
+  // Of those in its way, one from the middle: if that has another home among many more lines, they can be parted.
+  const Entry& other = (line - (line - home(position)) / 2)->entries[0];
+  const auto home_among_many = [this](uint64_t at) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(at) * (home_lines_ * kMostLinesAnEntry)) >> 64);
+  };
+  return home_among_many(other.position()) != home_among_many(position);
 }
 
 uint64_t Index::next_lines() const {

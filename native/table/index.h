@@ -144,9 +144,16 @@ class Index {
  private:
   static constexpr uint64_t kFirstLines = 8;
   static constexpr uint64_t kFirstSpareLines = 8;
+  // With keys in any other order, one in 10^12 is so far from home.
+  static constexpr ptrdiff_t kFarLines = 16;
+  // A shard that comes alone fills a sixteenth of its subtable's lines.
+  static constexpr uint64_t kMostLinesAnEntry = 16;
 
   // The first free entry on the way of `position`, or null when even the spare lines are full.
   Entry* place(uint64_t position) const;
+  // Whether the entry (null: none) is so many lines from the home of `position` that the keys cannot be evenly spread,
+  // and more lines would part them.
+  bool is_crowded(const Entry* entry, uint64_t position) const;
   // To how many lines to grow.
   uint64_t next_lines() const;
   // Moves all entries to so many lines, or to more spare ones if they do not fit.

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from flota.fleet import is_first_worker as is_first_worker
     from flota.fleet import is_server as is_server
     from flota.fleet import is_worker as is_worker
+    from flota.fleet import load_inference_model as load_inference_model
+    from flota.fleet import load_model as load_model
     from flota.fleet import run_server as run_server
+    from flota.fleet import save_inference_model as save_inference_model
+    from flota.fleet import save_persistables as save_persistables
     from flota.fleet import server_endpoints as server_endpoints
     from flota.fleet import server_index as server_index
     from flota.fleet import server_num as server_num
@@ -71,8 +75,12 @@ _PUBLIC = {
     "is_first_worker": "flota.fleet",
     "is_server": "flota.fleet",
     "is_worker": "flota.fleet",
+    "load_inference_model": "flota.fleet",
+    "load_model": "flota.fleet",
     "prefetch": "flota.nn.prefetch",
     "run_server": "flota.fleet",
+    "save_inference_model": "flota.fleet",
+    "save_persistables": "flota.fleet",
     "server_endpoints": "flota.fleet",
     "server_index": "flota.fleet",
     "server_num": "flota.fleet",
@@ -117,12 +125,16 @@ __all__ = [
     "is_first_worker",
     "is_server",
     "is_worker",
+    "load_inference_model",
+    "load_model",
     "nn",
     "optim",
     "prefetch",
     "report",
     "rules",
     "run_server",
+    "save_inference_model",
+    "save_persistables",
     "server_endpoints",
     "server_index",
     "server_num",

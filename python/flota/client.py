@@ -20,8 +20,9 @@ from flota import _core, config
 from flota.checks import whole
 from flota.errors import InvalidArgument
 from flota.initializer import Constant, Initializer
+from flota.pages import RowPage
 from flota.rules import Rule
-from flota.tables import DenseTable, Future, RowPage, Session, SparseTable, choose, milliseconds
+from flota.tables import DenseTable, Future, Session, SparseTable, choose, milliseconds
 
 __all__ = ["Client", "DenseTable", "Future", "RowPage", "ServerStatistics", "SparseTable", "Tls"]
 

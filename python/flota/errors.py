@@ -15,6 +15,7 @@
     │   ├── WrongServer                     it is not the server expected at that address
     │   └── ProtocolError                   it sent bytes that make no sense
     ├── StaleEpoch                          a newer incarnation of this worker is at work
+    ├── CheckpointError                     a checkpoint that is missing, damaged, or not the model's
     ├── ClientClosed                        close() was called
     └── SystemFailure (also OSError)        the operating system refused: a port, memory, a file
 
@@ -80,6 +81,10 @@ class ProtocolError(ServerError):
 
 class StaleEpoch(FlotaError):
     """A newer incarnation of this worker is at work; this one must stop."""
+
+
+class CheckpointError(FlotaError):
+    """A checkpoint that is missing, damaged, or not the model's; the message names the file or table."""
 
 
 class ClientClosed(FlotaError):

@@ -15,6 +15,7 @@ Without an environment that says otherwise, the process is a worker that holds t
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -23,7 +24,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from flota import _core, config, report
+from flota import _core, config, inference, report, saving
+from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
 from flota.communicator.geo import GeoCommunicator
@@ -118,8 +120,8 @@ class Fleet:
 
     # --- servers ---
 
-    def init_server(self) -> None:
-        """Begins to listen. Workers may come from here on."""
+    def init_server(self, dirname: str | os.PathLike[str] | None = None) -> None:
+        """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then."""
         if not self.is_server():
             raise InvalidArgument("this process is a worker: call init_server() under `if flota.is_server():`")
         options = _core.ServerOptions()
@@ -127,7 +129,11 @@ class Fleet:
         options.secret = config.job_secret()
         options.index = self.placement.index
         options.count = self.placement.server_num
-        self._server = _core.Server.start(options)
+        server = _core.Server.make(options)
+        if dirname is not None:
+            restore_server(server, dirname)
+        server.listen()
+        self._server = server
 
     def run_server(self) -> None:
         """Serves until the workers have stopped, or until SIGINT or SIGTERM."""
@@ -161,6 +167,9 @@ class Fleet:
         refuse_what_does_not_act(strategy)
         self._client = Client(self.server_endpoints(), worker=self.placement.index + 1)
         job = Job(self._client, self.placement.index, self.placement.worker_num)
+        found = saving.restored(self._client)
+        if found is not None:
+            saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())
         tables = RemoteTables(job, optimizer, strategy)
         match strategy.mode:
             case Async() as mode:
@@ -169,6 +178,7 @@ class Fleet:
                 optimizer.communicator = GeoCommunicator(tables, optimizer, mode)
             case Sync():
                 optimizer.communicator = SyncCommunicator(tables)
+        saving.resume_restored(optimizer, found)
 
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
@@ -220,6 +230,49 @@ class Fleet:
             return Staleness()
         return staleness_of(self._connected().statistics())
 
+    # --- saving and loading ---
+
+    def save_persistables(self, dirname: str | os.PathLike[str]) -> None:
+        """Saves all tables: weights and optimizer state of rows and dense parameters, and the step.
+
+        Worker 0 writes; on other workers the call does nothing. What was at ``dirname`` is replaced in one rename. In
+        sync mode the others wait for worker 0 in their next step, for as long as their deadline (``FLOTA_TIMEOUT``).
+        """
+        optimizer = self._training()
+        if self.is_first_worker():
+            saving.save(optimizer, self._client, dirname, self._source())
+
+    def load_model(self, dirname: str | os.PathLike[str]) -> None:
+        """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it."""
+        optimizer = self._training()
+        if self.placement.local:
+            saving.load_local(optimizer, dirname)
+            return
+        self._pause()
+        job = Job(self._connected(), self.placement.index, self.placement.worker_num)
+        saving.load_remote(optimizer, job, dirname)
+
+    def save_inference_model(
+        self, dirname: str | os.PathLike[str], model: torch.nn.Module, example_inputs: Sequence[Any]
+    ) -> None:
+        """Saves the model with all rows of its tables, to be served without servers. Worker 0 writes; on other workers
+        the call does nothing. See ``flota.inference.save``."""
+        communicator = self._training().communicator
+        if self.is_first_worker():
+            assert communicator is not None
+            communicator.settle()
+            inference.save(dirname, model, example_inputs, self._source())
+
+    def _training(self) -> DistributedOptimizer:
+        if self._optimizer is None or self._optimizer.communicator is None:
+            raise InvalidArgument("call flota.init_worker() first: it makes the tables that are saved and loaded")
+        return self._optimizer
+
+    def _source(self) -> dict[str, Any]:
+        mode = self._strategy.mode.name if self._strategy is not None else ""
+        place = self.placement
+        return {"mode": "local" if place.local else mode, "servers": place.server_num, "workers": place.worker_num}
+
     def _pause(self) -> None:
         if self._optimizer is not None and self._optimizer.communicator is not None:
             self._optimizer.communicator.pause()
@@ -253,3 +306,7 @@ stop_worker = fleet.stop_worker
 barrier_worker = fleet.barrier_worker
 all_reduce = fleet.all_reduce
 staleness = fleet.staleness
+save_persistables = fleet.save_persistables
+load_model = fleet.load_model
+save_inference_model = fleet.save_inference_model
+load_inference_model = inference.load

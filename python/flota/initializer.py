@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flota import _core
@@ -13,6 +15,10 @@ class Initializer:
 
     def to_native(self) -> _core.InitSpec:
         raise TypeError(f"{type(self).__name__} is no initialiser of its own; use Constant, Uniform, …")
+
+    def average(self) -> float:
+        """What a weight begins with on average: what a key without a row counts as where no row can be made."""
+        return 0.0
 
 
 def _spec(kind: _core.InitKind, a: float = 0.0, b: float = 0.0, low: float = 0.0, high: float = 0.0) -> _core.InitSpec:
@@ -31,6 +37,9 @@ class Constant(Initializer):
     def to_native(self) -> _core.InitSpec:
         return _spec(_core.InitKind.constant, self.value)
 
+    def average(self) -> float:
+        return float(self.value)
+
 
 @dataclass(frozen=True)
 class Uniform(Initializer):
@@ -42,6 +51,9 @@ class Uniform(Initializer):
     def to_native(self) -> _core.InitSpec:
         return _spec(_core.InitKind.uniform, self.low, self.high)
 
+    def average(self) -> float:
+        return (self.low + self.high) / 2
+
 
 @dataclass(frozen=True)
 class Normal(Initializer):
@@ -52,6 +64,9 @@ class Normal(Initializer):
 
     def to_native(self) -> _core.InitSpec:
         return _spec(_core.InitKind.normal, self.mean, self.std)
+
+    def average(self) -> float:
+        return float(self.mean)
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,16 @@ class TruncatedNormal(Initializer):
     def to_native(self) -> _core.InitSpec:
         return _spec(_core.InitKind.truncated_normal, self.mean, self.std, self.low, self.high)
 
+    def average(self) -> float:
+        nearest = min(max(self.mean, self.low), self.high)
+        if self.std == 0:
+            return nearest
+        low, high = ((end - self.mean) / self.std for end in (self.low, self.high))
+        within = (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2))) / 2
+        density = (math.exp(-low * low / 2) - math.exp(-high * high / 2)) / math.sqrt(2 * math.pi)
+        # So far from the mean that nothing of the curve is left, all values are at the nearer end.
+        return self.mean + self.std * density / within if within > 0 else nearest
+
 
 @dataclass(frozen=True)
 class XavierUniform(Initializer):
@@ -77,3 +102,21 @@ class XavierUniform(Initializer):
 
     def to_native(self) -> _core.InitSpec:
         return _spec(_core.InitKind.xavier_uniform, self.gain, 0.0, self.fan_in, self.fan_out)
+
+
+INITIALIZERS: dict[str, type[Initializer]] = {
+    kind.__name__: kind for kind in (Constant, Uniform, Normal, TruncatedNormal, XavierUniform)
+}
+
+_FROM_NATIVE: dict[_core.InitKind, Callable[[_core.InitSpec], Initializer]] = {
+    _core.InitKind.constant: lambda spec: Constant(spec.a),
+    _core.InitKind.uniform: lambda spec: Uniform(spec.a, spec.b),
+    _core.InitKind.normal: lambda spec: Normal(spec.a, spec.b),
+    _core.InitKind.truncated_normal: lambda spec: TruncatedNormal(spec.a, spec.b, spec.low, spec.high),
+    _core.InitKind.xavier_uniform: lambda spec: XavierUniform(int(spec.low), int(spec.high), spec.a),
+}
+
+
+def from_native(spec: _core.InitSpec) -> Initializer:
+    """The initialiser that the core's spec stands for: ``to_native``'s inverse."""
+    return _FROM_NATIVE[spec.kind](spec)

@@ -9,7 +9,7 @@ the push, as in ``torch.optim.SparseAdam``.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flota import _core
 from flota.errors import InvalidArgument
@@ -45,6 +45,25 @@ class Rule:
                 setattr(spec, _NATIVE_NAMES.get(field.name, field.name), value)
         return spec
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        """What the rule remembers of each weight, by torch's names, in the order in which the core keeps it."""
+        return ()
+
+
+def from_native(spec: _core.RuleSpec) -> Rule:
+    """The rule that the core's spec stands for: ``to_native``'s inverse."""
+    kind = {rule.kind: rule for rule in RULES.values()}[spec.kind]
+    settings: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name == "betas":
+            settings["betas"] = (spec.beta1, spec.beta2)
+        elif field.name == "steps":
+            settings["steps"] = spec.steps.name
+        else:
+            settings[field.name] = getattr(spec, _NATIVE_NAMES.get(field.name, field.name))
+    return kind(**settings)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Rule):
@@ -64,6 +83,10 @@ class Momentum(Rule):
     dampening: float = 0.0
     nesterov: bool = False
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("momentum_buffer",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Adagrad(Rule):
@@ -75,6 +98,10 @@ class Adagrad(Rule):
     initial_accumulator_value: float = 0.0
     eps: float = 1e-10
     steps: Steps = "row"
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("sum",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +115,14 @@ class RMSProp(Rule):
     momentum: float = 0.0
     centered: bool = False
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        return (
+            "square_avg",
+            *(("grad_avg",) if self.centered else ()),
+            *(("momentum_buffer",) if self.momentum else ()),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Rule):
@@ -99,6 +134,10 @@ class Adam(Rule):
     eps: float = 1e-8
     amsgrad: bool = False
     steps: Steps = "row"
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +152,10 @@ class AdamW(Rule):
     amsgrad: bool = False
     steps: Steps = "row"
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Adamax(Rule):
@@ -123,6 +166,10 @@ class Adamax(Rule):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     steps: Steps = "row"
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_inf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +183,10 @@ class Lamb(Rule):
     eps: float = 1e-6
     steps: Steps = "row"
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
 
 @dataclass(frozen=True, kw_only=True)
 class FTRL(Rule):
@@ -147,3 +198,12 @@ class FTRL(Rule):
     l2: float = 0.0
     lr_power: float = -0.5
     initial_accumulator_value: float = 0.0
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("square", "linear")
+
+
+RULES: dict[str, type[Rule]] = {
+    rule.__name__: rule for rule in (SGD, Momentum, Adagrad, RMSProp, Adam, AdamW, Adamax, Lamb, FTRL)
+}

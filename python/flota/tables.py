@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from flota import _core
 from flota.arrays import Array, Keys, Values, address, as_keys, as_values, output_like
 from flota.checks import whole
 from flota.errors import InvalidArgument
+from flota.pages import NativePage, Place, RowPage, ShardPage, export_shards
 
 PushKind = Literal["gradient", "delta", "assign"]
 
@@ -65,17 +64,6 @@ class Session:
         return milliseconds(self.timeout if timeout is None else timeout)
 
 
-@dataclass(frozen=True)
-class RowPage:
-    """Some whole rows, column by column. For a dense table a row is a block, and its key the block's id."""
-
-    keys: npt.NDArray[np.int64]
-    updates: npt.NDArray[np.uint64]
-    last_seen: npt.NDArray[np.uint64]
-    weights: npt.NDArray[np.float32]
-    state: npt.NDArray[np.float32]
-
-
 class Future(Generic[T]):
     """The answer to a call that goes on in the background."""
 
@@ -115,6 +103,11 @@ class _Table:
         return self._table.spec.name
 
     @property
+    def spec(self) -> _core.TableSpec:
+        """All that makes the table what it is."""
+        return self._table.spec
+
+    @property
     def lr(self) -> float:
         """The learning rate of pushes that bring none of their own."""
         return self._table.spec.rule.lr
@@ -133,41 +126,13 @@ class _Table:
         )
 
     def _import(self, page: RowPage, dim: int, state_floats: int, timeout: float | None) -> None:
-        keys = np.ascontiguousarray(page.keys, dtype=np.int64)
-        updates = np.ascontiguousarray(page.updates, dtype=np.uint64)
-        last_seen = np.ascontiguousarray(page.last_seen, dtype=np.uint64)
-        weights = np.ascontiguousarray(page.weights, dtype=np.float32)
-        state = np.ascontiguousarray(page.state, dtype=np.float32)
-        count = len(keys)
-        sizes = (updates.size, last_seen.size, weights.size, state.size)
-        if sizes != (count, count, count * dim, count * state_floats):
-            raise InvalidArgument(f"table {self.name!r}: the columns of the rows have different lengths")
+        columns = page.columns(f"table {self.name!r}", dim, state_floats)
         self._session.native.import_rows(
-            self._table,
-            count,
-            dim,
-            state_floats,
-            address(keys),
-            address(updates),
-            address(last_seen),
-            address(weights),
-            address(state),
-            self._session.time(timeout),
+            self._table, len(columns.keys), dim, state_floats, *columns.addresses(), self._session.time(timeout)
         )
 
-    def _export(self, shard: int, cursor: int, max_rows: int, timeout: float | None) -> tuple[RowPage, int | None]:
-        keys, updates, last_seen, weights, state, dim, state_floats, following, done = self._session.native.export_rows(
-            self._table, shard, cursor, max_rows, self._session.time(timeout)
-        )
-        count = len(keys) // 8
-        page = RowPage(
-            np.frombuffer(keys, dtype=np.int64),
-            np.frombuffer(updates, dtype=np.uint64),
-            np.frombuffer(last_seen, dtype=np.uint64),
-            np.frombuffer(weights, dtype=np.float32).reshape(count, dim),
-            np.frombuffer(state, dtype=np.float32).reshape(count, state_floats),
-        )
-        return page, None if done else following
+    def _export(self, places: list[Place], max_rows: int, timeout: float | None) -> list[NativePage]:
+        return self._session.native.export_pages(self._table, places, max_rows, self._session.time(timeout))
 
 
 class SparseTable(_Table):
@@ -297,12 +262,18 @@ class SparseTable(_Table):
 
         Every row that is there from beginning to end comes exactly once; training may go on meanwhile.
         """
-        for shard in range(_core.SHARDS) if shards is None else shards:
-            cursor: int | None = 0
-            while cursor is not None:
-                page, cursor = self._export(shard, cursor, page_rows, timeout)
-                if len(page.keys):
-                    yield page
+        for part in self.export_shards(shards, page_rows=page_rows, timeout=timeout):
+            yield part.page
+
+    def export_shards(
+        self, shards: Sequence[int] | None = None, *, page_rows: int = 4096, timeout: float | None = None
+    ) -> Iterator[ShardPage]:
+        """``export``, with the shards that each page is of."""
+        return export_shards(
+            lambda places, rows: self._export(places, rows, timeout),
+            range(_core.SHARDS) if shards is None else shards,
+            page_rows,
+        )
 
     def import_rows(self, page: RowPage, timeout: float | None = None) -> None:
         """Makes or overwrites whole rows: weights, state and counters."""
@@ -384,8 +355,7 @@ class DenseTable(_Table):
     def export(self, timeout: float | None = None) -> Iterator[RowPage]:
         """The blocks, whole, one a page: weights, state and counters."""
         for block in range(self.blocks):
-            page, _ = self._export(block, 0, 1, timeout)
-            yield page
+            yield RowPage.of(self._export([(block, 0)], 1, timeout)[0])
 
     def import_rows(self, page: RowPage, timeout: float | None = None) -> None:
         """Overwrites one whole block."""

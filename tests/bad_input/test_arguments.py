@@ -27,7 +27,6 @@ def test_an_unknown_table_names_those_there_are(client, table):
 DIFFERENCES = {
     "dim": ({"dim": 3}, "dim is 2 there and 3 here"),
     "rule": ({"rule": Adam()}, "rule is SGD there and Adam here"),
-    "lr": ({"rule": SGD(lr=0.5)}, "lr is 1 there and 0.5 here"),
     "weight_decay": ({"rule": SGD(lr=1.0, weight_decay=0.1)}, "weight_decay is 0 there and 0.1 here"),
     "seed": ({"seed": 1}, "seed is 0 there and 1 here"),
     "init": ({"init": Uniform(-1, 1)}, "initialiser is constant .* there and uniform -1 1 .* here"),

@@ -156,11 +156,12 @@ using Contents = std::map<Key, std::vector<uint64_t>>;
 
 inline Contents exported(Client& client, const RemoteTable& table) {
   Contents contents;
-  std::vector<std::byte> buffer;
   for (uint32_t shard = 0; shard < kShards; ++shard) {
     uint64_t cursor = 0;
     for (bool done = false; !done;) {
-      const Rows rows = value_of(client.export_rows(table, shard, cursor, 100, buffer, kTime));
+      const ExportFrom from{shard, cursor};
+      const auto pages = value_of(client.export_pages(table, std::span(&from, 1), 100, kTime));
+      const Rows rows = value_of(Rows::decode(pages[0]));
       for (size_t i = 0; i < rows.keys.size(); ++i) {
         auto& row = contents[rows.keys[i]];
         BOOST_TEST_REQUIRE(row.empty());

@@ -184,9 +184,10 @@ BOOST_AUTO_TEST_CASE(a_table_moves_to_another_number_of_servers) {
   const auto copy = value_of(target->create_sparse(spec, kTime));
   const auto keys = some_keys(1'000, 8);
   value_of(source->push(table, keys, some_values(keys.size() * 4, 9), {PushKind::kGradient, 0.1f, 1, 77}, kTime));
-  std::vector<std::byte> buffer;
-  for (uint32_t shard = 0; shard < kShards; ++shard) {
-    const Rows rows = value_of(source->export_rows(table, shard, 0, 16'384, buffer, kTime));
+  std::vector<ExportFrom> shards;
+  for (uint32_t shard = 0; shard < kShards; ++shard) shards.push_back({shard, 0});
+  for (const auto& page : value_of(source->export_pages(table, shards, 16'384, kTime))) {
+    const Rows rows = value_of(Rows::decode(page));
     BOOST_TEST_REQUIRE(rows.done);
     value_of(target->import_rows(copy, rows, kTime));
   }
@@ -202,9 +203,10 @@ BOOST_AUTO_TEST_CASE(a_dense_block_is_exported_and_imported) {
   BOOST_TEST_REQUIRE(table.spec.blocks.size() == 2u);
   value_of(client->push_dense(table, some_values(101, 10), {PushKind::kGradient, 0.1f, 1, 1}, kTime));
   const auto before = bits_of(pulled(*client, table));
-  std::vector<std::byte> buffers[2];
+  const ExportFrom both[2] = {{0, 0}, {1, 0}};
+  const auto pages = value_of(client->export_pages(table, both, 1, kTime));
   Rows blocks[2];
-  for (uint32_t id : {0u, 1u}) blocks[id] = value_of(client->export_rows(table, id, 0, 1, buffers[id], kTime));
+  for (uint32_t id : {0u, 1u}) blocks[id] = value_of(Rows::decode(pages[id]));
   value_of(client->push_dense(table, some_values(101, 11), {PushKind::kGradient, 0.1f, 1, 2}, kTime));
   BOOST_TEST((bits_of(pulled(*client, table)) != before));
   for (uint32_t id : {0u, 1u}) value_of(client->import_rows(table, blocks[id], kTime));

@@ -160,6 +160,41 @@ BOOST_AUTO_TEST_CASE(neighbours_at_the_end_of_the_range_take_no_more_memory_than
   BOOST_TEST(index.bytes() < 1000 * 200u);
 }
 
+// The furthest that an entry is from its home, in lines.
+ptrdiff_t furthest(const Index& index) {
+  ptrdiff_t most = 0;
+  for (uint64_t i = 0; i < index.all_lines(); ++i) {
+    for (const Entry& entry : index.lines()[i].entries) {
+      if (entry.row() != 0) most = std::max(most, &index.lines()[i] - index.home(entry.position()));
+    }
+  }
+  return most;
+}
+
+BOOST_AUTO_TEST_CASE(keys_in_the_order_of_their_hashes_do_not_crowd) {
+  auto positions = distinct_positions(20'000, 3);
+  std::sort(positions.begin(), positions.end());
+  const Index all = filled(positions);
+  BOOST_TEST(wrong_rows(all, positions) == 0u);
+  BOOST_TEST(misplaced(all) == 0u);
+  BOOST_TEST(furthest(all) <= 17);
+
+  // One shard alone: a sixteenth of the range, of a server among many.
+  for (uint64_t& position : positions) position = ((position >> 4) & kLast) | uint64_t{3} << 60;
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  const Index shard = filled(positions);
+  BOOST_TEST(wrong_rows(shard, positions) == 0u);
+  BOOST_TEST(misplaced(shard) == 0u);
+  BOOST_TEST(furthest(shard) <= 17);
+}
+
+BOOST_AUTO_TEST_CASE(keys_chosen_to_collide_take_bounded_memory) {
+  const auto positions = neighbours(uint64_t{5} << 60, 3'000);
+  const Index index = filled(positions);
+  BOOST_TEST(wrong_rows(index, positions) == 0u);
+  BOOST_TEST(index.bytes() <= positions.size() * 20 * sizeof(Line));
+}
+
 BOOST_AUTO_TEST_CASE(counters_survive_growth) {
   auto positions = distinct_positions(5'000, 4);
   Index index(pool);

@@ -123,4 +123,39 @@ BOOST_AUTO_TEST_CASE(many_threads_that_create_a_table_get_the_same_one) {
   for (size_t thread = 1; thread < kThreads; ++thread) BOOST_TEST((seen[thread] == seen[0]));
 }
 
+BOOST_AUTO_TEST_CASE(a_restored_parameter_waits_until_a_worker_says_how_it_is_cut) {
+  Registry registry;
+  WholeParameter whole;
+  whole.spec = dense_spec(20, RuleKind::kAdam);
+  whole.spec.blocks.clear();
+  for (int i = 0; i < 20; ++i) whole.weights.push_back(static_cast<float>(i));
+  for (int i = 0; i < 40; ++i) whole.state.push_back(static_cast<float>(100 + i));
+  whole.updates = 3;
+  whole.last_seen = 9;
+  value_of(registry.keep(whole));
+  BOOST_TEST(code_of(registry.keep(whole)) == ErrorCode::kInvalidArgument);
+  BOOST_TEST((registry.kept() == std::vector<std::string>{"weights"}));
+  BOOST_TEST(code_of(registry.find("weights")) == ErrorCode::kUnknownTable);
+
+  // Another rule is not the same table, and changes nothing.
+  bool created = false;
+  auto refused = registry.create(dense_spec(20, RuleKind::kSgd), &created);
+  BOOST_TEST(code_of(refused) == ErrorCode::kTableMismatch);
+  BOOST_TEST(contains(message_of(refused), "was restored with other settings: rule is Adam there and SGD here"));
+
+  TableSpec cut = dense_spec(20, RuleKind::kAdam);
+  cut.rule.lr = 0.5;
+  cut.blocks = {{0, 0, 4}, {2, 16, 4}};
+  auto table = value_of(registry.create(cut, &created));
+  BOOST_TEST(created);
+  BOOST_TEST(table->restored);
+  BOOST_TEST(table->pushes == 1u);
+  BOOST_TEST(registry.kept().empty());
+  const RowPage page = table->dense->export_block(1);
+  BOOST_TEST((page.weights == std::vector<float>{16, 17, 18, 19}));
+  BOOST_TEST((page.state == std::vector<float>{116, 117, 118, 119, 136, 137, 138, 139}));
+  BOOST_TEST(page.updates[0] == 3u);
+  BOOST_TEST(page.last_seen[0] == 9u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

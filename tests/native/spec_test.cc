@@ -217,8 +217,10 @@ BOOST_AUTO_TEST_CASE(a_difference_names_what_differs) {
   BOOST_TEST(difference(sparse(), here) == "dim is 16 there and 8 here");
   here.rule = {.kind = RuleKind::kAdagrad, .lr = 0.05, .epsilon = 1e-10};
   BOOST_TEST(difference(sparse(), here) ==
-             "dim is 16 there and 8 here; rule is SGD there and Adagrad here; lr is 0.01 there and 0.05 here; "
-             "epsilon is 0 there and 1e-10 here");
+             "dim is 16 there and 8 here; rule is SGD there and Adagrad here; epsilon is 0 there and 1e-10 here");
+  here = sparse();
+  here.rule.lr = 0.05;
+  BOOST_TEST(difference(sparse(), here) == "", "a learning rate travels with each push");
   here = sparse();
   here.init = {InitKind::kUniform, -0.5, 0.5};
   BOOST_TEST(difference(sparse(), here) == "initialiser is constant 0 0 0 0 there and uniform -0.5 0.5 0 0 here");

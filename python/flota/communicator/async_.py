@@ -49,6 +49,13 @@ class AsyncCommunicator:
         """The model has what others have pushed before they came here, too."""
         self._tables.pull_dense(exact=True)
 
+    def settle(self) -> None:
+        self._queue.settle(0)
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        self._step = optimizer.steps
+        self.resume()
+
     def _gradients(self) -> StepGradients:
         found = [(trained, trained.handle.gradient()) for trained in self._tables.sparse]
         learnt = [(trained, gradient) for trained, gradient in found if gradient is not None]

@@ -58,6 +58,18 @@ class GeoCommunicator:
         """The copies are what servers have, now that others have been there also."""
         self._receive()
 
+    def settle(self) -> None:
+        self.exchange()
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        """Servers hold weights only: the optimizer's state begins anew."""
+        for store in self._stores:
+            store.forget(optimizer)
+        for dense in self._tables.dense:
+            optimizer.state.pop(dense.parameter, None)
+        self._since = 0
+        self._receive()
+
     def exchange(self) -> None:
         if self._since > 0:
             self._send()
@@ -94,20 +106,29 @@ class GeoStore:
     """This worker's copy of the rows that it has used."""
 
     def __init__(self, job: Job, trained: Trained, optimizer: DistributedOptimizer) -> None:
-        handle = trained.handle
-        self.options: TableOptions = handle.options
+        self.options: TableOptions = trained.handle.options
         self._job = job
+        self._group = trained.group
         self._remote: SparseTable = trained.store.table
         self._versions = [0] * job.client.servers
-        self._sent = _NO_KEYS
         self._replica: _core.Replica
+        self.forget(optimizer)
+        trained.handle.store = self
+
+    @property
+    def table(self) -> SparseTable:
+        """The table on the servers."""
+        return self._remote
+
+    def forget(self, optimizer: DistributedOptimizer) -> None:
+        """Begins without copies, and without an optimizer's state of them."""
 
         def make(rule: Rule) -> _core.SparseTable:
             self._replica = _core.Replica(local_spec(self.options, rule))
             return self._replica.table
 
-        self._rows = train_rows(self.options, optimizer.wrapped, trained.group, True, make)
-        handle.store = self
+        self._sent = _NO_KEYS
+        self._rows = train_rows(self.options, optimizer.wrapped, self._group, True, make)
 
     # --- as a store ---
 

@@ -35,6 +35,12 @@ class LocalCommunicator:
     def resume(self) -> None:
         """Nor has anybody changed anything."""
 
+    def settle(self) -> None:
+        """Steps are applied when they return."""
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        """The tables are this process's own, and the optimizer counts the steps."""
+
 
 def _table_maker(handle: TableParameter) -> Callable[[Rule], _core.SparseTable]:
     def make(rule: Rule) -> _core.SparseTable:

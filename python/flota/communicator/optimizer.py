@@ -24,6 +24,12 @@ class Communicator(Protocol):
     def resume(self) -> None:
         """After it: the model has what all of them have learnt."""
 
+    def settle(self) -> None:
+        """All that this worker has learnt is in the tables. It stays in its step group."""
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        """The tables were loaded: this worker goes on from them, and from the optimizer's steps."""
+
 
 class DistributedOptimizer(torch.optim.Optimizer):
     """Behaves as the optimizer that it wraps: ``param_groups``, ``zero_grad``, ``state_dict``, schedulers.

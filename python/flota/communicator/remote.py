@@ -115,7 +115,7 @@ class RemoteTables:
         # A bound on staleness leaves no room for rows that are pulled before they are needed.
         self._pull_ahead = getattr(strategy.mode, "max_staleness", None) is None
         self.sparse = [self._make_sparse(handle, group, optimizer) for handle, group in optimizer.tables()]
-        names = _names(optimizer)
+        names = dense_names(optimizer)
         trained = [(parameter, group) for parameter, group in optimizer.dense() if parameter.requires_grad]
         self.dense = [
             Dense(place, parameter, self._make_dense(names[parameter], parameter, group, optimizer, strategy), group)
@@ -218,7 +218,7 @@ class RemoteTables:
         )
 
 
-def _names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
+def dense_names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
     """Names of the dense parameters: those that the optimizer was given, or their places."""
     names = {}
     for number, group in enumerate(optimizer.param_groups):

@@ -56,6 +56,13 @@ class SyncCommunicator:
             trained.store.forget_ahead()
         self._tables.pull_dense()
 
+    def settle(self) -> None:
+        """Between two steps nothing is under way."""
+
+    def loaded(self, optimizer: DistributedOptimizer) -> None:
+        self._trained = optimizer.steps
+        self.resume()
+
     def _group(self) -> str:
         return f"flota/train/{self._groups}"
 

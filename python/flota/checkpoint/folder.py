@@ -1,0 +1,234 @@
+"""A checkpoint's folder: written beside the old one, published by one rename, and trusted only after a look.
+
+A crash at any moment leaves the old checkpoint or the new one, never a mixture. What it left beside them is removed by
+the next save to the same place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from flota.checkpoint import manifest
+from flota.checkpoint.manifest import FileEntry, Kind, Manifest
+from flota.errors import CheckpointError, InvalidArgument, SystemFailure
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def _named(doing: str, path: Path) -> Iterator[None]:
+    """What the operating system refuses is told with the file and what was being done with it."""
+    try:
+        yield
+    except OSError as error:
+        raise SystemFailure(f"cannot {doing} {path}: {error.strerror or error}") from error
+
+
+def _absolute(dirname: str | os.PathLike[str]) -> Path:
+    if not os.fspath(dirname):
+        raise InvalidArgument("a checkpoint needs the name of a folder, not ''")
+    return Path(os.path.realpath(dirname))
+
+
+class Staging:
+    """A folder in the making. ``publish`` puts it in the place of what is at ``target``; ``abandon`` removes it."""
+
+    def __init__(self, target: str | os.PathLike[str], kind: Kind) -> None:
+        self.target = _absolute(target)
+        self._kind = kind
+        _refuse_to_replace(self.target, kind)
+        parent = self.target.parent
+        with _named("make", parent):
+            parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(self.target)
+        self.path = parent / f"{self.target.name}.tmp-{secrets.token_hex(8)}"
+        with _named("make", self.path):
+            self.path.mkdir()
+            # Tells others that somebody is still writing here, for as long as this process lives.
+            self._handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def write(self, name: str, data: bytes) -> tuple[int, str]:
+        """Writes a file to the disk. Returns its size and checksum. Thread safety: any thread, each its own name."""
+        path = self.path / name
+        with _named("write", path), path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return len(data), hashlib.sha256(data).hexdigest()
+
+    def publish(self, contents: Manifest) -> None:
+        self.write(manifest.NAME, contents.to_bytes())
+        _refuse_to_replace(self.target, self._kind)
+        with _named("publish", self.target):
+            os.fsync(self._handle)
+            replaced = _put_in_place(self.path, self.target)
+            _sync_folder(self.target.parent)
+        os.close(self._handle)
+        if replaced is not None:
+            shutil.rmtree(replaced, ignore_errors=True)  # the next save tries again
+        _remove_leftovers(self.target)
+
+    def abandon(self) -> None:
+        os.close(self._handle)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _put_in_place(staged: Path, target: Path) -> Path | None:
+    """Renames ``staged`` to ``target``; returns where the folder that was there is now."""
+    if not target.exists():
+        os.rename(staged, target)
+        return None
+    if _exchange(staged, target):
+        return staged
+    # Where the file system cannot exchange two names there is a moment without the target; find() knows.
+    old = target.with_name(f"{target.name}.old-{secrets.token_hex(8)}")
+    os.rename(target, old)
+    os.rename(staged, target)
+    return old
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refuse_to_replace(target: Path, kind: Kind) -> None:
+    """A folder is replaced only if it is empty, or a checkpoint of the same kind and nothing else."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InvalidArgument(f"{target} is not a folder; give the checkpoint a place of its own")
+    with _named("read", target):
+        names = {entry.name for entry in os.scandir(target)}
+    if not names:
+        return
+    if manifest.NAME not in names:
+        raise InvalidArgument(
+            f"{target} is no checkpoint (it has no {manifest.NAME}) and is not empty; give the checkpoint a place of "
+            "its own, because saving replaces the whole folder"
+        )
+    try:
+        there = _read_manifest(target)
+    except CheckpointError:
+        return  # damaged: a new one can only be better
+    if there.kind != kind:
+        raise InvalidArgument(f"{target} holds a checkpoint of another kind, {there.kind}; save {kind} elsewhere")
+    if foreign := names - {manifest.NAME, *there.files}:
+        raise InvalidArgument(
+            f"{target / min(foreign)} does not belong to the checkpoint there; move it, because saving replaces the "
+            "whole folder"
+        )
+
+
+def _siblings(target: Path, what: str) -> list[Path]:
+    name = re.compile(rf"{re.escape(target.name)}\.({what})-[0-9a-f]{{16}}")
+    try:
+        return [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]
+    except OSError:
+        return []
+
+
+def _remove_leftovers(target: Path) -> None:
+    """What crashed saves have left beside the target."""
+    for path in _siblings(target, "tmp|old" if target.exists() else "tmp"):
+        if not _being_written(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _being_written(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def find(dirname: str | os.PathLike[str]) -> Path:
+    """Where the checkpoint of this name is."""
+    target = _absolute(dirname)
+    if target.is_dir():
+        return target
+    if target.exists():
+        raise CheckpointError(f"{target} is not a folder, and so no checkpoint")
+    # A save may have crashed between its two renames.
+    old = [path for path in _siblings(target, "old") if (path / manifest.NAME).is_file()]
+    if old:
+        return max(old, key=lambda path: path.stat().st_mtime_ns)
+    raise CheckpointError(f"there is no checkpoint at {target}: the folder does not exist")
+
+
+def read_manifest(path: Path, kind: Kind) -> Manifest:
+    """The folder's manifest, when the folder holds the files that it names, and nothing else."""
+    contents = _read_manifest(path)
+    if contents.kind != kind:
+        raise CheckpointError(f"{path} holds a checkpoint of another kind: {contents.kind}, not {kind}")
+    with _named("read", path):
+        sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path)}
+    for name, entry in contents.files.items():
+        if name not in sizes:
+            raise CheckpointError(f"{path / name} is missing")
+        if sizes[name] != entry.bytes:
+            raise CheckpointError(
+                f"{path / name} is damaged: it has {sizes[name]} bytes, the manifest says {entry.bytes}"
+            )
+    if foreign := set(sizes) - {manifest.NAME, *contents.files}:
+        raise CheckpointError(f"{path / min(foreign)} does not belong to the checkpoint: the manifest does not name it")
+    return contents
+
+
+def _read_manifest(path: Path) -> Manifest:
+    file = path / manifest.NAME
+    with _named("read", file):
+        if not file.is_file():
+            raise CheckpointError(f"{file} is missing: {path} is no checkpoint")
+        if file.stat().st_size > manifest.MOST_BYTES:
+            raise CheckpointError(f"{file} is too large for a manifest")
+        data = file.read_bytes()
+    return Manifest.from_bytes(data, str(file))
+
+
+def read_file(path: Path, entry: FileEntry) -> bytes:
+    """A file's bytes, when they are what was written."""
+    with _named("read", path):
+        data = path.read_bytes()
+    if len(data) != entry.bytes:
+        raise CheckpointError(f"{path} is damaged: it has {len(data)} bytes, the manifest says {entry.bytes}")
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise CheckpointError(f"{path} is damaged: its checksum is not the manifest's")
+    return data

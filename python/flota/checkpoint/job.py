@@ -1,0 +1,135 @@
+"""A running job's tables into a checkpoint, and back: through a client, while the servers serve."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from flota import _core
+from flota.checkpoint.reader import Checkpoint, Parameter
+from flota.checkpoint.writer import CheckpointWriter
+from flota.client import Client
+from flota.errors import CheckpointError
+from flota.pages import RowPage, export_shards, rows_a_page
+from flota.rules import from_native
+from flota.tables import DenseTable, SparseTable
+
+# Rows of an import: a message of a few megabytes.
+_IMPORT_ROWS = 16384
+
+
+def table_names(client: Client) -> list[str]:
+    """The tables that the servers hold."""
+    # A parameter that was restored and that nobody has asked for is no table yet: it takes up no bytes as one.
+    return sorted(
+        {name for server in client.statistics() for name, values in server.tables.items() if "bytes" in values}
+    )
+
+
+def save_job(client: Client, dirname: str | os.PathLike[str], step: int, source: Mapping[str, Any]) -> None:
+    """Saves all tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
+    with CheckpointWriter(dirname, step=step, source=source) as writer:
+        for name in table_names(client):
+            table = client.table(name)
+            if isinstance(table, SparseTable):
+                slots = len(_slots(table.spec))
+                row_bytes = 24 + 4 * table.dim * (1 + slots)
+                writer.add_rows(table.spec, table.export_shards(page_rows=rows_a_page(row_bytes)))
+            else:
+                _save_parameter(writer, table)
+        writer.publish()
+
+
+def _slots(spec: _core.TableSpec) -> tuple[str, ...]:
+    return from_native(spec.rule).state
+
+
+def _save_parameter(writer: CheckpointWriter, table: DenseTable) -> None:
+    spec = table.spec
+    names = _slots(spec)
+    size = int(np.prod(table.shape, dtype=np.int64))
+    values = np.empty((1 + len(names), size), dtype=np.float32)
+    updates = last_seen = 0
+    for block, page in zip(spec.blocks, table.export(), strict=True):
+        place = slice(block.offset, block.offset + block.length)
+        values[0, place] = page.weights[0]
+        values[1:, place] = page.state[0].reshape(len(names), block.length)
+        # Blocks that are saved while others train may be a push apart; loaded, they may become one.
+        updates, last_seen = max(updates, int(page.updates[0])), max(last_seen, int(page.last_seen[0]))
+    shaped = values.reshape(1 + len(names), *table.shape)
+    state = {name: shaped[1 + place] for place, name in enumerate(names)}
+    writer.add_parameter(spec, shaped[0], state, updates=updates, last_seen=last_seen)
+
+
+def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec) -> None:
+    """Raises if the checkpoint's table is another than the one that shall be loaded."""
+    saved = checkpoint.manifest.tables[name].spec(name)
+    saved.blocks = spec.blocks  # how it is cut does not matter
+    if differs := _core.difference(saved, spec):
+        raise CheckpointError(
+            f"table {name!r} of {checkpoint.path} has other settings than the model's: {differs} "
+            "(there: the checkpoint, here: the model)"
+        )
+
+
+def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
+    """Gives the servers' tables what the checkpoint has for them; a pause after each piece.
+
+    What differs is refused before anything is changed. A row that is not in the checkpoint begins anew.
+    """
+    tables = {name: client.table(name) for name in table_names(client) if name in checkpoint.manifest.tables}
+    for name, table in tables.items():
+        check_same(checkpoint, name, table.spec)
+    for name, table in tables.items():
+        if isinstance(table, SparseTable):
+            for page in fresh_rows(table.spec, table.export()):
+                table.import_rows(page)
+                yield
+            for page in checkpoint.rows(name):
+                for part in _parts(page):
+                    table.import_rows(part)
+                    yield
+    for name, parameter in checkpoint.parameters():
+        if isinstance(dense := tables.get(name), DenseTable):
+            _load_parameter(dense, parameter)
+            yield
+
+
+def fresh_rows(spec: _core.TableSpec, pages: Iterable[RowPage]) -> Iterator[RowPage]:
+    """The rows of these pages as they were before their first update: a row follows from its key."""
+    for page in pages:
+        fresh = _core.SparseTable(spec)
+        rows = np.empty((len(page.keys), spec.dim), dtype=np.float32)
+        keys = np.ascontiguousarray(page.keys)
+        fresh.pull(_address(keys), len(keys), _address(rows), True)
+        for part in export_shards(fresh.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
+            yield part.page
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _parts(page: RowPage) -> Iterator[RowPage]:
+    for begin in range(0, len(page.keys), _IMPORT_ROWS):
+        yield RowPage(**{name: column[begin : begin + _IMPORT_ROWS] for name, column in vars(page).items()})
+
+
+def _load_parameter(table: DenseTable, parameter: Parameter) -> None:
+    weights = parameter.weights.reshape(-1)
+    slots = [slot.reshape(-1) for slot in parameter.state.values()]
+    for block in table.spec.blocks:
+        place = slice(block.offset, block.offset + block.length)
+        state = np.concatenate([slot[place] for slot in slots]) if slots else np.empty(0, dtype=np.float32)
+        table.import_rows(
+            RowPage(
+                np.array([block.id], dtype=np.int64),
+                np.array([parameter.updates], dtype=np.uint64),
+                np.array([parameter.last_seen], dtype=np.uint64),
+                weights[place].reshape(1, -1),
+                state.reshape(1, -1),
+            )
+        )

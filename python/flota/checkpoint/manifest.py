@@ -1,0 +1,199 @@
+"""The manifest: what a checkpoint holds, as JSON that proves itself.
+
+Its last word is a checksum of all the rest, and it has one spelling only, so that no byte of it can change unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from flota import _core, initializer, rules
+from flota.errors import CheckpointError, InvalidArgument
+from flota.initializer import Initializer
+from flota.rules import Rule
+
+NAME = "manifest.json"
+FORMAT = "flota checkpoint"
+VERSION = 1
+# Tables and files by the thousand; anything beyond is not a manifest.
+MOST_BYTES = 64 << 20
+
+Kind = Literal["persistables", "inference"]
+KINDS: tuple[Kind, ...] = ("persistables", "inference")
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table: what it is, and how much of it was saved."""
+
+    kind: Literal["sparse", "dense"]
+    rule: Rule
+    init: Initializer
+    seed: int
+    storage: str = "float32"
+    allow_nonfinite: bool = False
+    dim: int = 0  # sparse
+    rows: int = 0  # sparse
+    shape: tuple[int, ...] = ()  # dense
+    updates: int = 0  # dense
+    last_seen: int = 0  # dense
+
+    @staticmethod
+    def of(spec: _core.TableSpec) -> TableEntry:
+        return TableEntry(
+            kind="sparse" if spec.kind == _core.TableKind.sparse else "dense",
+            rule=rules.from_native(spec.rule),
+            init=initializer.from_native(spec.init),
+            seed=spec.seed,
+            storage=spec.storage.name,
+            allow_nonfinite=spec.allow_nonfinite,
+            dim=spec.dim,
+            shape=tuple(spec.shape),
+        )
+
+    def spec(self, name: str) -> _core.TableSpec:
+        """As the core takes it; a dense one without blocks."""
+        spec = _core.TableSpec()
+        spec.name = name
+        spec.kind = _core.TableKind[self.kind]
+        spec.storage = _core.Storage[self.storage]
+        spec.allow_nonfinite = self.allow_nonfinite
+        spec.dim = self.dim
+        spec.shape = list(self.shape)
+        spec.seed = self.seed
+        spec.rule = self.rule.to_native()
+        spec.init = self.init.to_native()
+        return spec
+
+    def to_json(self) -> dict[str, Any]:
+        mine = {"sparse": ("dim", "rows"), "dense": ("shape", "updates", "last_seen")}[self.kind]
+        return {
+            "kind": self.kind,
+            "rule": {"kind": type(self.rule).__name__, **asdict(self.rule)},
+            "state": list(self.rule.state),
+            "init": {"kind": type(self.init).__name__, **asdict(self.init)},
+            **{name: getattr(self, name) for name in ("seed", "storage", "allow_nonfinite", *mine)},
+        }
+
+    @staticmethod
+    def from_json(name: str, entry: Mapping[str, Any]) -> TableEntry:
+        settings = dict(entry)
+        state = settings.pop("state")
+        rule = dict(settings.pop("rule"))
+        if "betas" in rule:
+            rule["betas"] = tuple(rule["betas"])
+        init = dict(settings.pop("init"))
+        settings["rule"] = rules.RULES[rule.pop("kind")](**rule)
+        settings["init"] = initializer.INITIALIZERS[init.pop("kind")](**init)
+        settings["shape"] = tuple(settings.get("shape", ()))
+        table = TableEntry(**settings)
+        table.spec(name).validate()
+        if list(table.rule.state) != state:
+            raise ValueError(f"its state is {state}, that of {type(table.rule).__name__} is {list(table.rule.state)}")
+        return table
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file: its size and checksum, and what it holds."""
+
+    bytes: int
+    sha256: str
+    table: str | None = None  # rows of one sparse table
+    rows: int = 0
+    shards: tuple[int, int] | None = None  # the virtual shards, first and last, that its rows are of
+    tables: tuple[str, ...] = ()  # whole dense parameters
+
+    def to_json(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"bytes": self.bytes, "sha256": self.sha256}
+        if self.table is not None:
+            entry |= {"table": self.table, "rows": self.rows, "shards": self.shards}
+        if self.tables:
+            entry["tables"] = self.tables
+        return entry
+
+    @staticmethod
+    def from_json(entry: Mapping[str, Any]) -> FileEntry:
+        settings = dict(entry)
+        if settings.get("shards") is not None:
+            first, last = settings["shards"]
+            settings["shards"] = (first, last)
+        settings["tables"] = tuple(settings.get("tables", ()))
+        return FileEntry(**settings)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that a checkpoint says about itself."""
+
+    kind: Kind
+    flota: str  # the version that wrote it
+    step: int = 0
+    source: Mapping[str, Any] = field(default_factory=dict)  # where it came from, for people
+    tables: Mapping[str, TableEntry] = field(default_factory=dict)
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    inference: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        body = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kind": self.kind,
+            "flota": self.flota,
+            "step": self.step,
+            "source": dict(self.source),
+            "tables": {name: table.to_json() for name, table in self.tables.items()},
+            "files": {name: file.to_json() for name, file in self.files.items()},
+        }
+        if self.inference:
+            body["inference"] = dict(self.inference)
+        return _spell({**body, "checksum": _checksum(body)})
+
+    def identity(self) -> int:
+        """A number that two checkpoints have in common only if they are the same."""
+        return int.from_bytes(hashlib.sha256(self.to_bytes()).digest()[:8], "little") or 1
+
+    @staticmethod
+    def from_bytes(data: bytes, path: str) -> Manifest:
+        """The manifest in a file's bytes, or ``CheckpointError`` with what is wrong with them."""
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} is damaged: it is no JSON ({error})") from error
+        if not isinstance(body, dict) or body.get("format") != FORMAT:
+            raise CheckpointError(f"{path} is not the manifest of a flota checkpoint")
+        if body.get("version") != VERSION:
+            raise CheckpointError(
+                f"{path} has format version {body.get('version')!r}; this flota reads version {VERSION}"
+            )
+        checksum = body.pop("checksum", None)
+        if checksum != _checksum(body) or data != _spell({**body, "checksum": checksum}):
+            raise CheckpointError(f"{path} is damaged: its checksum does not fit its contents")
+        return _understood(body, path)
+
+
+def _understood(body: dict[str, Any], path: str) -> Manifest:
+    known = {"format", "version", *(entry.name for entry in fields(Manifest))}
+    if strange := set(body) - known:
+        raise CheckpointError(f"{path}: unknown entries {', '.join(sorted(strange))}")
+    try:
+        if body["kind"] not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {body['kind']!r}")
+        settings = {name: value for name, value in body.items() if name not in ("format", "version")}
+        settings["tables"] = {name: TableEntry.from_json(name, entry) for name, entry in body["tables"].items()}
+        settings["files"] = {name: FileEntry.from_json(entry) for name, entry in body["files"].items()}
+        return Manifest(**settings)
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as error:
+        raise CheckpointError(f"{path} makes no sense: {type(error).__name__}: {error}") from error
+
+
+def _spell(body: Mapping[str, Any]) -> bytes:
+    return (json.dumps(body, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_spell(body)).hexdigest()

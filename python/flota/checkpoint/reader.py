@@ -1,0 +1,172 @@
+"""Tables out of files: each file is checked before anything in it is believed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from flota.checkpoint import folder, manifest
+from flota.checkpoint.manifest import FileEntry, Kind, TableEntry
+from flota.errors import CheckpointError
+from flota.pages import RowPage
+
+T = TypeVar("T")
+Tensors = Mapping[str, npt.NDArray[Any]]
+Layout = dict[str, tuple[type, tuple[int, ...]]]
+
+_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A dense parameter, whole, with each part of its state by name."""
+
+    weights: npt.NDArray[np.float32]
+    state: dict[str, npt.NDArray[np.float32]]
+    updates: int
+    last_seen: int
+
+
+class Checkpoint:
+    """A checkpoint to read from. Opening it looks at the manifest, and whether the files are there in their sizes;
+    their checksums are looked at as they are read."""
+
+    def __init__(self, dirname: str | os.PathLike[str], kind: Kind = "persistables") -> None:
+        self.path: Path = folder.find(dirname)
+        self.manifest = folder.read_manifest(self.path, kind)
+
+    @property
+    def step(self) -> int:
+        """How many steps had been trained."""
+        return self.manifest.step
+
+    def tables(self, kind: str) -> dict[str, TableEntry]:
+        return {name: table for name, table in self.manifest.tables.items() if table.kind == kind}
+
+    def rows(self, table: str) -> Iterator[RowPage]:
+        """A sparse table's rows, a file at a time."""
+        entry = self.manifest.tables[table]
+        files = [(name, file) for name, file in self.manifest.files.items() if file.table == table]
+        total = 0
+        for (name, file), tensors in zip(files, _ahead([self._reading(*named) for named in files]), strict=True):
+            page = self._page(name, entry, tensors)
+            if len(page.keys) != file.rows:
+                raise self._wrong(name, f"it has {len(page.keys)} rows, the manifest says {file.rows}")
+            total += file.rows
+            yield page
+        if total != entry.rows:
+            raise CheckpointError(
+                f"{self.path / manifest.NAME}: table {table!r} has {entry.rows} rows, its files {total}"
+            )
+
+    def embedding(self, table: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """A table's keys in order and their weights, as saved for serving."""
+        entry = self.manifest.tables[table]
+        keys = np.empty(entry.rows, dtype=np.int64)
+        weights = np.empty((entry.rows, entry.dim), dtype=np.float32)
+        at = 0
+        for name, file in self.manifest.files.items():
+            if file.table != table:
+                continue
+            tensors = self._read(name, file)
+            layout: Layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
+            self._check(name, tensors, layout, complete=True)
+            if at + file.rows > entry.rows:
+                raise self._wrong(name, f"table {table!r} has no more than {entry.rows} rows")
+            keys[at : at + file.rows], weights[at : at + file.rows] = tensors["keys"], tensors["weights"]
+            at += file.rows
+        if at != entry.rows or bool((keys[1:] <= keys[:-1]).any()):
+            raise CheckpointError(
+                f"{self.path / manifest.NAME}: the files of table {table!r} do not hold its {entry.rows} rows in order"
+            )
+        return keys, weights
+
+    def parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """All dense parameters, in the order of their files."""
+        wanted = self.tables("dense")
+        files = [(name, file) for name, file in self.manifest.files.items() if file.tables]
+        found = [table for _, file in files for table in file.tables]
+        if sorted(found) != sorted(wanted):
+            raise CheckpointError(f"{self.path / manifest.NAME}: its files do not hold its dense tables")
+        for (name, file), tensors in zip(files, _ahead([self._reading(*named) for named in files]), strict=True):
+            for table in file.tables:
+                yield table, self._parameter(name, table, wanted[table], tensors)
+
+    def tensors(self, name: str) -> Tensors:
+        """All of a safetensors file."""
+        return self._read(name, self.manifest.files[name])
+
+    def bytes_of(self, name: str) -> bytes:
+        """Any file."""
+        return folder.read_file(self.path / name, self.manifest.files[name])
+
+    def _reading(self, name: str, file: FileEntry) -> Callable[[], Tensors]:
+        return lambda: self._read(name, file)
+
+    def _read(self, name: str, file: FileEntry) -> Tensors:
+        data = folder.read_file(self.path / name, file)
+        try:
+            return safetensors.numpy.load(data)
+        except (safetensors.SafetensorError, KeyError, ValueError) as error:
+            raise self._wrong(name, f"it is no safetensors file ({error})") from error
+
+    def _page(self, name: str, entry: TableEntry, tensors: Tensors) -> RowPage:
+        rows = len(tensors.get("keys", ()))
+        layout: Layout = {
+            "keys": (np.int64, (rows,)),
+            "updates": (np.uint64, (rows,)),
+            "last_seen": (np.uint64, (rows,)),
+        }
+        layout |= dict.fromkeys(("weights", *entry.rule.state), (np.float32, (rows, entry.dim)))
+        self._check(name, tensors, layout, complete=True)
+        parts = [tensors[slot] for slot in entry.rule.state]
+        state = np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), dtype=np.float32)
+        return RowPage(tensors["keys"], tensors["updates"], tensors["last_seen"], tensors["weights"], state)
+
+    def _parameter(self, name: str, table: str, entry: TableEntry, tensors: Tensors) -> Parameter:
+        slots = ("weights", *entry.rule.state)
+        self._check(name, tensors, {f"{table}/{slot}": (np.float32, entry.shape) for slot in slots}, complete=False)
+        values = {slot: tensors[f"{table}/{slot}"] for slot in slots}
+        return Parameter(values.pop("weights"), values, entry.updates, entry.last_seen)
+
+    def _check(self, name: str, tensors: Tensors, layout: Layout, complete: bool) -> None:
+        for tensor, (kind, shape) in layout.items():
+            if tensor not in tensors:
+                raise self._wrong(name, f"it has no tensor {tensor!r}")
+            there = tensors[tensor]
+            if there.dtype != kind or there.shape != shape:
+                raise self._wrong(
+                    name,
+                    f"tensor {tensor!r} is {there.dtype} {list(there.shape)}, not {np.dtype(kind)} {list(shape)}",
+                )
+        if complete and (strange := set(tensors) - set(layout)):
+            raise self._wrong(name, f"unknown tensors {', '.join(sorted(strange))}")
+
+    def _wrong(self, name: str, reason: str) -> CheckpointError:
+        return CheckpointError(f"{self.path / name} is not what the manifest says: {reason}")
+
+
+def _ahead(calls: list[Callable[[], T]]) -> Iterator[T]:
+    """The calls' results in order, the next ones being made while one is used."""
+    with ThreadPoolExecutor(_AHEAD) as threads:
+        running: deque[Future[T]] = deque()
+        try:
+            for call in calls:
+                running.append(threads.submit(call))
+                if len(running) > _AHEAD:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()

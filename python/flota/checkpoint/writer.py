@@ -1,0 +1,167 @@
+"""Tables into files."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+
+from flota import _core
+from flota.checkpoint.folder import Staging
+from flota.checkpoint.manifest import FileEntry, Kind, Manifest, TableEntry
+from flota.errors import CheckpointError
+from flota.pages import RowPage, ShardPage
+
+# A file is complete in memory before it is written, and when it is read; so are the few that are being written.
+FILE_BYTES = 64 << 20
+_WRITERS = 2
+
+Floats = npt.NDArray[np.float32]
+
+
+class CheckpointWriter:
+    """Writes a checkpoint beside the one it will replace. ``publish`` makes it the one; leaving without removes it.
+
+    Memory stays bounded whatever the size of the tables: a few files' worth.
+    """
+
+    def __init__(
+        self,
+        dirname: str | os.PathLike[str],
+        *,
+        kind: Kind = "persistables",
+        step: int = 0,
+        source: Mapping[str, Any] | None = None,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        self._manifest = Manifest(kind, version("flota"), step, source or {})
+        self._file_bytes = file_bytes
+        self._tables: dict[str, TableEntry] = {}
+        self._files: dict[str, FileEntry] = {}
+        self._writers = ThreadPoolExecutor(_WRITERS)
+        self._writing: deque[tuple[str, FileEntry, Future[tuple[int, str]]]] = deque()
+        self._parameters: dict[str, Floats] = {}
+        self._parameter_tables: list[str] = []
+        self._staging = Staging(dirname, kind)
+        self._published = False
+
+    def __enter__(self) -> CheckpointWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writers.shutdown(cancel_futures=True)
+        if not self._published:
+            self._staging.abandon()
+
+    def add_rows(self, spec: _core.TableSpec, pages: Iterable[ShardPage]) -> None:
+        """A sparse table."""
+        entry = TableEntry.of(spec)
+        width = spec.dim * len(entry.rule.state)
+        total, waiting, size = 0, list[ShardPage](), 0
+        for part in pages:
+            page = part.page
+            if page.weights.shape[1:] != (spec.dim,) or page.state.shape[1:] != (width,):
+                raise CheckpointError(f"table {spec.name!r}: rows of another shape than its rule and dim make")
+            total += len(page.keys)
+            waiting.append(part)
+            size += sum(column.nbytes for column in vars(page).values())
+            if size >= self._file_bytes:
+                self._write_rows(spec, entry, waiting)
+                waiting, size = [], 0
+        if waiting:
+            self._write_rows(spec, entry, waiting)
+        self._tables[spec.name] = replace(entry, rows=total)
+
+    def _write_rows(self, spec: _core.TableSpec, entry: TableEntry, parts: list[ShardPage]) -> None:
+        tensors = columns_of([part.page for part in parts], entry.rule.state)
+        shards = (min(part.shards[0] for part in parts), max(part.shards[1] for part in parts))
+        self.add_file("sparse", tensors, table=spec.name, rows=len(tensors["keys"]), shards=shards)
+
+    def add_parameter(
+        self,
+        spec: _core.TableSpec,
+        weights: Floats,
+        state: Mapping[str, Floats],
+        *,
+        updates: int,
+        last_seen: int,
+    ) -> None:
+        """A dense parameter, whole."""
+        entry = TableEntry.of(spec)
+        if tuple(state) != entry.rule.state or any(part.shape != entry.shape for part in (weights, *state.values())):
+            raise CheckpointError(f"table {spec.name!r}: values of another shape than the parameter's")
+        self._tables[spec.name] = replace(entry, updates=updates, last_seen=last_seen)
+        self._parameter_tables.append(spec.name)
+        for name, values in {"weights": weights, **state}.items():
+            self._parameters[f"{spec.name}/{name}"] = np.asarray(values, order="C")
+        if sum(values.nbytes for values in self._parameters.values()) >= self._file_bytes:
+            self._write_parameters()
+
+    def _write_parameters(self) -> None:
+        if self._parameters:
+            self.add_file("dense", self._parameters, tables=tuple(self._parameter_tables))
+        self._parameters, self._parameter_tables = {}, []
+
+    def add_embedding(self, spec: _core.TableSpec, keys: npt.NDArray[np.int64], weights: Floats) -> None:
+        """A sparse table's keys in order and their weights, without state: for serving."""
+        rows = max(1, self._file_bytes // (8 + 4 * spec.dim))
+        for begin in range(0, len(keys), rows):
+            some = slice(begin, begin + rows)
+            tensors: dict[str, npt.NDArray[Any]] = {"keys": keys[some], "weights": weights[some]}
+            self.add_file("embedding", tensors, table=spec.name, rows=len(tensors["keys"]))
+        self._tables[spec.name] = replace(TableEntry.of(spec), rows=len(keys))
+
+    def add_file(self, prefix: str, tensors: Mapping[str, npt.NDArray[Any]], **about: Any) -> str:
+        """A safetensors file, written in the background. Returns its name."""
+        number = sum(name.startswith(f"{prefix}-") for name in (*self._files, *(name for name, _, _ in self._writing)))
+        name = f"{prefix}-{number:05d}.safetensors"
+        self._begin(name, FileEntry(0, "", **about), lambda: safetensors.numpy.save(dict(tensors)))
+        return name
+
+    def add_bytes(self, name: str, data: bytes) -> None:
+        """Any other file."""
+        self._begin(name, FileEntry(0, ""), lambda: data)
+
+    def _begin(self, name: str, entry: FileEntry, make: Any) -> None:
+        while len(self._writing) >= _WRITERS:
+            self._finish_oldest()
+        future = self._writers.submit(lambda: self._staging.write(name, make()))
+        self._writing.append((name, entry, future))
+
+    def _finish_oldest(self) -> None:
+        name, entry, future = self._writing.popleft()
+        size, checksum = future.result()
+        self._files[name] = replace(entry, bytes=size, sha256=checksum)
+
+    def publish(self, inference: Mapping[str, Any] | None = None) -> Manifest:
+        """The checkpoint is complete: from here on it is what loads."""
+        self._write_parameters()
+        while self._writing:
+            self._finish_oldest()
+        contents = replace(self._manifest, tables=self._tables, files=self._files, inference=inference or {})
+        self._staging.publish(contents)
+        self._published = True
+        return contents
+
+
+def columns_of(pages: list[RowPage], slots: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    """The pages' rows as named tensors; each part of the state has one of its own."""
+    tensors: dict[str, npt.NDArray[Any]] = {
+        name: np.concatenate([getattr(page, name) for page in pages])
+        for name in ("keys", "updates", "last_seen", "weights")
+    }
+    dim = tensors["weights"].shape[1]
+    for place, slot in enumerate(slots):
+        tensors[slot] = np.concatenate([page.state[:, place * dim : (place + 1) * dim] for page in pages])
+    return tensors

@@ -1,0 +1,226 @@
+"""Saving and loading what a job trains, for ``fleet.py``: the same format with servers and without."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flota import _core
+from flota.checkpoint.job import check_same, fresh_rows, load_job, save_job
+from flota.checkpoint.parameters import parameter_of, put_back
+from flota.checkpoint.reader import Checkpoint
+from flota.checkpoint.writer import CheckpointWriter
+from flota.client import Client
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.remote import Job, dense_names
+from flota.communicator.stores import LocalStore
+from flota.errors import CheckpointError, FlotaError
+from flota.initializer import Constant
+from flota.nn.table import TableParameter
+from flota.optim import Ftrl, rule_of
+from flota.pages import export_shards, rows_a_page
+from flota.rules import Rule, from_native
+
+Path = str | os.PathLike[str]
+
+# torch's optimizers that keep no count of their own for each parameter.
+_WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
+
+_PAGE_ROWS = 4096
+
+
+def model_tables(optimizer: DistributedOptimizer) -> set[str]:
+    """The names of all tables that the optimizer trains."""
+    names = dense_names(optimizer)
+    dense = {names[parameter] for parameter, _ in optimizer.dense() if parameter.requires_grad}
+    return dense | {handle.options.name for handle, _ in optimizer.tables()}
+
+
+def check_tables(optimizer: DistributedOptimizer, saved: set[str], where: str, tell: bool = True) -> None:
+    """Every table of the model must have been saved; one that was saved and is not the model's is told."""
+    model = model_tables(optimizer)
+    if missing := model - saved:
+        raise CheckpointError(
+            f"{where} has no table {', '.join(map(repr, sorted(missing)))}, which the model has; it has "
+            f"{', '.join(map(repr, sorted(saved))) or 'none'}"
+        )
+    if tell and (extra := saved - model):
+        warnings.warn(f"{where} has tables that the model has not: {', '.join(sorted(extra))}", stacklevel=4)
+
+
+# --- servers that began with a checkpoint ---
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What servers that began with a checkpoint say about it."""
+
+    step: int
+    tables: set[str]
+
+
+def restored(client: Client) -> Restored | None:
+    """What the servers were restored from; None if they began empty. All of them must say the same."""
+    servers = client.statistics()
+    seen = {server.values["checkpoint"] for server in servers}
+    if seen == {0}:
+        return None
+    if len(seen) > 1:
+        without = [server.endpoint for server in servers if server.values["checkpoint"] == 0]
+        what = f"{', '.join(without)} began with none" if without else "they began with different ones"
+        raise CheckpointError(f"the servers did not all begin with the same checkpoint: {what}; restart them all")
+    tables = {name for server in servers for name, values in server.tables.items() if values["restored"]}
+    return Restored(servers[0].values["checkpoint_step"], tables)
+
+
+# --- saving ---
+
+
+def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, source: dict[str, Any]) -> None:
+    """Saves the servers' tables, or, without servers, this process's."""
+    assert optimizer.communicator is not None
+    optimizer.communicator.settle()
+    if client is not None:
+        save_job(client, dirname, optimizer.steps, source)
+        return
+    _refuse_what_no_rule_stands_for(optimizer)
+    names = dense_names(optimizer)
+    with CheckpointWriter(dirname, step=optimizer.steps, source=source) as writer:
+        for handle in _handles(optimizer):
+            table = _local(handle).table
+            row_bytes = 24 + 4 * table.dim * (1 + len(from_native(table.spec.rule).state))
+            pages = export_shards(table.export_pages, range(_core.SHARDS), rows_a_page(row_bytes))
+            writer.add_rows(table.spec, pages)
+        for parameter, group in optimizer.dense():
+            if not parameter.requires_grad:
+                continue
+            rule = rule_of(optimizer.wrapped, group)
+            whole = parameter_of(parameter, optimizer.state.get(parameter, {}), rule, optimizer.steps)
+            writer.add_parameter(
+                _dense_spec(names[parameter], parameter, rule),
+                whole.weights,
+                whole.state,
+                updates=whole.updates,
+                last_seen=whole.last_seen,
+            )
+        writer.publish()
+
+
+def _refuse_what_no_rule_stands_for(optimizer: DistributedOptimizer) -> None:
+    """State that only one of torch's optimizers understands has no place in a checkpoint."""
+    for handle, group in optimizer.tables():
+        if handle.options.rule is None:
+            rule_of(optimizer.wrapped, group)
+
+
+def _handles(optimizer: DistributedOptimizer) -> Iterator[TableParameter]:
+    """The handle of each table, once."""
+    yield from {handle.options.name: handle for handle, _ in optimizer.tables()}.values()
+
+
+def _local(handle: TableParameter) -> LocalStore:
+    store = handle.bound()
+    assert isinstance(store, LocalStore)
+    return store
+
+
+def _dense_spec(name: str, parameter: torch.nn.Parameter, rule: Rule) -> _core.TableSpec:
+    """What the table of this parameter is on servers."""
+    spec = _core.TableSpec()
+    spec.name = name
+    spec.kind = _core.TableKind.dense
+    spec.shape = list(parameter.shape)
+    spec.seed = _core.hash_name(name)
+    spec.rule = rule.to_native()
+    spec.init = Constant(0.0).to_native()
+    return spec
+
+
+# --- loading ---
+
+
+def load_local(optimizer: DistributedOptimizer, dirname: Path) -> None:
+    """Loads into this process's tables and parameters. Nothing changes before all settings have been compared."""
+    _refuse_what_no_rule_stands_for(optimizer)
+    checkpoint = Checkpoint(dirname)
+    check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
+    names = dense_names(optimizer)
+    dense = {names[parameter]: (parameter, group) for parameter, group in optimizer.dense() if parameter.requires_grad}
+    for name, (parameter, group) in dense.items():
+        check_same(checkpoint, name, _dense_spec(name, parameter, rule_of(optimizer.wrapped, group)))
+    for handle in _handles(optimizer):
+        check_same(checkpoint, handle.options.name, _local(handle).table.spec)
+    for handle in _handles(optimizer):
+        table = _local(handle).table
+        mine = (part.page for part in export_shards(table.export_pages, range(_core.SHARDS), _PAGE_ROWS))
+        for page in itertools.chain(fresh_rows(table.spec, mine), checkpoint.rows(handle.options.name)):
+            state_floats = page.state.shape[1]
+            columns = page.columns(handle.options.name, table.dim, state_floats)
+            table.import_rows(len(columns.keys), table.dim, state_floats, *columns.addresses())
+    for name, values in checkpoint.parameters():
+        if name in dense:
+            parameter, _ = dense[name]
+            put_back(parameter, optimizer.state[parameter], values, not isinstance(optimizer.wrapped, _WITHOUT_STEPS))
+    _resume(optimizer, checkpoint.step)
+
+
+def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> None:
+    """Every worker calls it. Worker 0 loads into the servers' tables; then all take the dense parameters.
+
+    While it loads, worker 0 tells the others now and then that it is alive, so that they wait as long as it takes and
+    still notice if it is gone; if it fails, all raise what it says.
+    """
+    job.barrier("flota/load")
+    if job.rank != 0:
+        step = _wait_for_first(job)
+    else:
+        try:
+            step = _load_as_first(optimizer, job, dirname)
+        except FlotaError as error:
+            _tell(job, b"failed", str(error).encode())
+            raise
+    _resume(optimizer, step)
+
+
+def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> int:
+    checkpoint = Checkpoint(dirname)
+    check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
+    told = time.monotonic()
+    for _ in load_job(job.client, checkpoint):
+        if time.monotonic() - told > job.client.timeout / 4:
+            _tell(job, b"more")
+            told = time.monotonic()
+    _tell(job, b"done", str(checkpoint.step).encode())
+    return checkpoint.step
+
+
+def _tell(job: Job, *parts: bytes) -> list[bytes]:
+    return job.client.native.gather("flota/loaded", job.rank, job.world, b" ".join(parts), job.client.time(None))
+
+
+def _wait_for_first(job: Job) -> int:
+    while True:
+        word, _, rest = _tell(job)[0].partition(b" ")
+        if word == b"done":
+            return int(rest)
+        if word == b"failed":
+            raise CheckpointError(f"worker 0 could not load the checkpoint: {rest.decode()}")
+
+
+def _resume(optimizer: DistributedOptimizer, step: int) -> None:
+    optimizer.steps = step
+    assert optimizer.communicator is not None
+    optimizer.communicator.loaded(optimizer)
+
+
+def resume_restored(optimizer: DistributedOptimizer, found: Restored | None) -> None:
+    """Counts on from where the servers' checkpoint was saved."""
+    if found is not None:
+        _resume(optimizer, found.step)
