@@ -16,6 +16,7 @@ Without an environment that says otherwise, the process is a worker that holds t
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -158,11 +159,14 @@ class Fleet:
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
         if config.report_address() is not None:
             watch_losses()
+        optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
             return
         refuse_what_does_not_act(strategy)
         self._client = Client(self.server_endpoints(), worker=self.placement.index + 1, timeout=timeout)
+        if self.is_first_worker():
+            print(_configuration(self.placement, strategy, optimizer, self._client.timeout), file=sys.stderr, flush=True)
         job = Job(self._client, self.placement.index, self.placement.worker_num)
         tables = RemoteTables(job, optimizer, strategy)
         match strategy.mode:
@@ -233,6 +237,17 @@ class Fleet:
         if self._client is None:
             raise InvalidArgument("call flota.init_worker() first")
         return self._client
+
+
+def _configuration(
+    place: Placement, strategy: DistributedStrategy, optimizer: DistributedOptimizer, timeout: float
+) -> str:
+    """What is in effect, in two lines."""
+    settings = " ".join(f"{name}={value}" for name, value in strategy.describe())
+    return (
+        f"flota: {place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
+        f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\nflota: {settings}"
+    )
 
 
 fleet = Fleet()
