@@ -49,7 +49,9 @@ class Data:
         self.place = (flota.worker_index(), flota.worker_num())
         self.files = flota.util.get_file_shard(sorted(arguments.files))
         if arguments.files and not self.files:
-            raise SystemExit(f"{len(arguments.files)} files for {flota.worker_num()} workers: worker {self.place[0]} has none")
+            raise SystemExit(
+                f"{len(arguments.files)} files for {flota.worker_num()} workers: worker {self.place[0]} has none"
+            )
         self.train_clicks, self.test_clicks = Clicks(arguments.rows, seed=arguments.seed).split()
 
     def train(self, epoch: int) -> Iterator[Batch]:

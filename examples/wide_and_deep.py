@@ -24,18 +24,21 @@ from flota.data.synthetic import Clicks
 class WideDeep(torch.nn.Module):
     """The rows of both tables live on the servers; which ids there are, nobody needs to know beforehand."""
 
-    def __init__(self, dim: int, hidden: tuple[int, ...] = (128, 64)) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.wide = flota.nn.EmbeddingCollection(FEATURES, 1, init=flota.initializer.Constant(0.0), name="wide")
         self.deep = flota.nn.EmbeddingCollection(FEATURES, dim, init=flota.initializer.Normal(0.0, 0.01), name="deep")
-        sizes = [FEATURES * dim + DENSE, *hidden]
-        layers = [torch.nn.Linear(*pair) for pair in zip(sizes[:-1], sizes[1:], strict=True)]
-        self.layers = torch.nn.Sequential(*(part for layer in layers for part in (layer, torch.nn.ReLU())))
-        self.last = torch.nn.Linear(sizes[-1], 1)
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(FEATURES * dim + DENSE, 128),
+            torch.nn.ReLU(),
+            torch.nn.Linear(128, 64),
+            torch.nn.ReLU(),
+            torch.nn.Linear(64, 1),
+        )
 
     def forward(self, dense: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         deep = self.layers(torch.cat([self.deep(ids).flatten(1), dense], dim=1))
-        return (self.wide(ids).sum(1) + self.last(deep)).squeeze(1)
+        return (self.wide(ids).sum(1) + deep).squeeze(1)
 
 
 def train_batches(arguments: argparse.Namespace, epoch: int) -> Iterator[Batch]:

@@ -69,7 +69,7 @@ def visible_devices() -> str | None:
 
 
 def threads() -> str | None:
-    """The threads that each process computes with, as torch reads it: ``OMP_NUM_THREADS``; None when nobody has said."""
+    """How many threads each process computes with, as torch has it: ``OMP_NUM_THREADS``; None when nobody has said."""
     return os.environ.get(THREADS)
 
 

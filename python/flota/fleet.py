@@ -166,7 +166,9 @@ class Fleet:
         refuse_what_does_not_act(strategy)
         self._client = Client(self.server_endpoints(), worker=self.placement.index + 1, timeout=timeout)
         if self.is_first_worker():
-            print(_configuration(self.placement, strategy, optimizer, self._client.timeout), file=sys.stderr, flush=True)
+            print(
+                _configuration(self.placement, strategy, optimizer, self._client.timeout), file=sys.stderr, flush=True
+            )
         job = Job(self._client, self.placement.index, self.placement.worker_num)
         tables = RemoteTables(job, optimizer, strategy)
         match strategy.mode:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from waiting import wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wide_and_deep.py"
@@ -64,4 +65,6 @@ def test_a_nan_loss_is_reported_with_worker_and_step(start, mode):
     launch = start(NAN, "--server_num=1", "--worker_num=2", arguments=[mode])
     assert launch.wait(80) == 1, launch.output
     assert "worker 1: the loss is NaN at step 7" in launch.output
-    assert "worker 1, step 7: the gradient of table 'users' holds a NaN or an infinity (the loss is nan)" in launch.output
+    assert (
+        "worker 1, step 7: the gradient of table 'users' holds a NaN or an infinity (the loss is nan)" in launch.output
+    )
