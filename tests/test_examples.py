@@ -1,5 +1,6 @@
 """The examples, at small size, as a reader would run them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,14 @@ def run(folder, script, *arguments, workers=0):
     if workers:
         command += ["-m", "flota.launch", "--server_num=1", f"--worker_num={workers}", "--view=none"]
     done = subprocess.run(
-        [*command, EXAMPLES / script, *arguments], cwd=folder, capture_output=True, text=True, timeout=110, check=False
+        [*command, EXAMPLES / script, *arguments],
+        # Small arithmetic on a busy machine: more threads would only be in the way.
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not workers or not (folder / "log" / "workerlog.1").read_text(), "worker 1 has nothing to say"

@@ -13,7 +13,7 @@ from flota.errors import InvalidArgument, NonFiniteValues, ServerUnavailable
 from flota.fleet import Fleet
 from flota.testing import LocalCluster
 
-MODES = {"sync": flota.Sync(), "async": flota.Async()}
+MODES = {"sync": flota.Sync(), "async": flota.Async(), "geo": flota.Geo(k_steps=2)}
 
 
 class Model(torch.nn.Module):
@@ -85,7 +85,7 @@ def test_an_optimizer_without_a_server_rule_is_refused_by_name(begin, mode):
         begin(mode, torch.optim.NAdam)
 
 
-@pytest.mark.parametrize("mode", ["local", "sync", "async"])
+@pytest.mark.parametrize("mode", ["local", "sync", "async", "geo"])
 def test_a_nan_is_reported_with_worker_step_and_table_and_changes_nothing(begin, mode):
     model, stepper = begin(mode)
     train(model, stepper, 3)
@@ -102,7 +102,7 @@ def test_a_nan_is_reported_with_worker_step_and_table_and_changes_nothing(begin,
     assert stepper.steps == 5
 
 
-@pytest.mark.parametrize("mode", ["local", "sync", "async"])
+@pytest.mark.parametrize("mode", ["local", "sync", "async", "geo"])
 @pytest.mark.parametrize(
     ("named", "says"), [(True, r"parameter 'last\.bias'"), (False, r"parameter 2 of group 0 \(shape \[1\]\)")]
 )
