@@ -47,8 +47,8 @@ demo: $(PACKAGE) ## train wide & deep with one server and two workers (ARGS="--m
 	@printf '\n%s\n' "$$(grep '^test AUC' build/demo/workerlog.0)"
 	@printf 'next: %s\n      %s\n      %s\n' \
 	  'the logs of each process are in build/demo' \
-	  'make demo ARGS="--mode sync" or ARGS="--mode geo" trains in the other modes; ARGS=--help has the settings' \
-	  'examples/README.md has this and other examples alone and with servers, README.md all the rest'
+	  'make demo ARGS="--mode sync", or "--mode geo": the other modes' \
+	  'examples/README.md: this and other examples, alone and with servers; README.md: all the rest'
 
 bench: $(PACKAGE) ## run every benchmark
 	@scripts/setup target flota_bench
