@@ -152,8 +152,8 @@ def main() -> None:
     for name in arguments.runs:
         results[name] = run(name, arguments)
         bar = RUNS[name][3]
-        apart = results[name]["auc"] - results["torch"]["auc"] if "torch" in results else float("nan")
-        apart_text = "" if name == "torch" else f"{apart:+.4f}"
+        known = name != "torch" and "torch" in results
+        apart_text = f"{results[name]['auc'] - results['torch']['auc']:+.4f}" if known else ""
         print(
             f"{name:8}{results[name]['auc']:9.4f}{apart_text:>12}{'' if bar is None else f'{bar:.3f}':>8}"
             f"{results[name]['seconds']:9.1f}",

@@ -61,7 +61,7 @@ def test_auc(model: WideDeep, arguments: argparse.Namespace) -> float:
     """Each worker scores its share; the AUC is that of all scores."""
     flota.barrier_worker()  # all workers' last steps count
     model.eval()  # ids that training never saw get no rows on the servers
-    scores, labels = [], []
+    scores, labels = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
     for dense, ids, label in test_batches(arguments):
         scores.append(model(torch.from_numpy(dense), torch.from_numpy(ids)).numpy())
         labels.append(label)
