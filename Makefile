@@ -42,8 +42,13 @@ build/sources.txt: FORCE
 
 # --- use ---
 
-demo: $(PACKAGE) ## train a small model with two real server processes
-	@$(BIN)/python examples/factorization_machine.py $(ARGS)
+demo: $(PACKAGE) ## train wide & deep with one server and two workers (ARGS="--mode sync")
+	@$(BIN)/flota launch --server_num=1 --worker_num=2 --log_dir=build/demo examples/wide_and_deep.py $(ARGS)
+	@printf '\n%s\n' "$$(grep '^test AUC' build/demo/workerlog.0)"
+	@printf 'next: %s\n      %s\n      %s\n' \
+	  'the logs of each process are in build/demo' \
+	  'make demo ARGS="--mode sync", or "--mode geo": the other modes' \
+	  'examples/README.md: this and other examples, alone and with servers; README.md: all the rest'
 
 bench: $(PACKAGE) ## run every benchmark
 	@scripts/setup target flota_bench

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from flota import data as data
     from flota import errors as errors
     from flota import initializer as initializer
+    from flota import metrics as metrics
     from flota import nn as nn
     from flota import optim as optim
     from flota import report as report
     from flota import rules as rules
     from flota import testing as testing
+    from flota import util as util
     from flota.client import Client as Client
     from flota.fleet import all_reduce as all_reduce
     from flota.fleet import barrier_worker as barrier_worker
@@ -92,11 +94,13 @@ _PUBLIC = {
     "data": None,
     "errors": None,
     "initializer": None,
+    "metrics": None,
     "nn": None,
     "optim": None,
     "report": None,
     "rules": None,
     "testing": None,
+    "util": None,
 }
 
 __all__ = [
@@ -127,6 +131,7 @@ __all__ = [
     "is_worker",
     "load_inference_model",
     "load_model",
+    "metrics",
     "nn",
     "optim",
     "prefetch",
@@ -141,6 +146,7 @@ __all__ = [
     "staleness",
     "stop_worker",
     "testing",
+    "util",
     "worker_endpoints",
     "worker_index",
     "worker_num",

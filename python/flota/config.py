@@ -13,6 +13,7 @@ TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
 POD_IP = "POD_IP"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+THREADS = "OMP_NUM_THREADS"
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -65,6 +66,11 @@ def pod_ip() -> str:
 def visible_devices() -> str | None:
     """The GPUs that this process and those it starts may use: ``CUDA_VISIBLE_DEVICES``; None when nobody has said."""
     return os.environ.get(VISIBLE_DEVICES)
+
+
+def threads() -> str | None:
+    """How many threads each process computes with, as torch has it: ``OMP_NUM_THREADS``; None when nobody has said."""
+    return os.environ.get(THREADS)
 
 
 def report_address() -> tuple[str, int] | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -152,8 +153,12 @@ class Fleet:
 
     # --- workers ---
 
-    def init_worker(self) -> None:
-        """Connects to the servers and makes the tables; returns when training may begin."""
+    def init_worker(self, timeout: float | None = None) -> None:
+        """Connects to the servers and makes the tables; returns when training may begin.
+
+        ``timeout``: seconds that a server may stay away before it is named in a ``ServerUnavailable``, and that every
+        later wait for a server or for the other workers may take; unless given, ``FLOTA_TIMEOUT`` says it, or 30.
+        """
         optimizer, strategy = self._optimizer, self._strategy
         if optimizer is None or strategy is None:
             raise InvalidArgument("call flota.distributed_optimizer() before init_worker(): it says what to train")
@@ -161,11 +166,16 @@ class Fleet:
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
         if config.report_address() is not None:
             watch_losses()
+        optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
             return
         refuse_what_does_not_act(strategy)
-        self._client = Client(self.server_endpoints(), worker=self.placement.index + 1)
+        self._client = Client(self.server_endpoints(), worker=self.placement.index + 1, timeout=timeout)
+        if self.is_first_worker():
+            print(
+                _configuration(self.placement, strategy, optimizer, self._client.timeout), file=sys.stderr, flush=True
+            )
         job = Job(self._client, self.placement.index, self.placement.worker_num)
         found = saving.restored(self._client)
         if found is not None:
@@ -208,20 +218,25 @@ class Fleet:
         array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
         kind = np.int64 if array.dtype.kind in "iub" else np.float64
         array = np.array(array, dtype=kind, order="C")
-        if self.placement.local:
-            return array
-        client = self._connected()
-        self._pause()
-        parts = client.native.gather(
-            "flota/reduce", self.placement.index, self.placement.worker_num, array.tobytes(), client.time(None)
-        )
-        self._resume()
+        parts = self.gather("all_reduce", array.tobytes())
         if {len(part) for part in parts} != {array.nbytes}:
             raise InvalidArgument("all_reduce: the workers' values have different shapes")
         # In the order of the workers, so that all of them see the same bits.
         stacked = np.stack([np.frombuffer(part, dtype=kind).reshape(array.shape) for part in parts])
         reduced: np.ndarray = np.asarray(_REDUCTIONS[mode](stacked, axis=0))
         return reduced
+
+    def gather(self, name: str, payload: bytes) -> list[bytes]:
+        """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
+        all must ask for the same."""
+        if self.placement.local:
+            return [payload]
+        client = self._connected()
+        self._pause()
+        place = self.placement
+        parts = client.native.gather(f"flota/{name}", place.index, place.worker_num, payload, client.time(None))
+        self._resume()
+        return parts
 
     def staleness(self) -> Staleness:
         """How stale gradients were so far when the servers applied them: of all workers, on all servers. Where the
@@ -285,6 +300,17 @@ class Fleet:
         if self._client is None:
             raise InvalidArgument("call flota.init_worker() first")
         return self._client
+
+
+def _configuration(
+    place: Placement, strategy: DistributedStrategy, optimizer: DistributedOptimizer, timeout: float
+) -> str:
+    """What is in effect, in two lines."""
+    settings = " ".join(f"{name}={value}" for name, value in strategy.describe())
+    return (
+        f"flota: {place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
+        f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\nflota: {settings}"
+    )
 
 
 fleet = Fleet()

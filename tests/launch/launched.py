@@ -9,7 +9,16 @@ from pathlib import Path
 from waiting import wait_until
 
 # What the environment of whoever runs the tests may say about jobs.
-JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES")
+JOB_NAMES = (
+    "FLOTA_",
+    "PADDLE_",
+    "FLAGS_",
+    "POD_IP",
+    "TRAINING_ROLE",
+    "CUDA_VISIBLE_DEVICES",
+    "XPU_VISIBLE_DEVICES",
+    "OMP_",
+)
 
 # Every script begins so: it says who it is, and leaves its process number where the test finds it.
 PRELUDE = """

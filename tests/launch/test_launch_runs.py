@@ -1,6 +1,7 @@
 """A launch that goes well: what the processes are told, what they leave, what the user sees."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,6 +132,21 @@ def test_devices_that_were_chosen_before_stay(start):
     assert told(launch, 0)["environment"]["CUDA_VISIBLE_DEVICES"] == "7"
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_share_the_cores_of_their_host(start, workers):
+    launch = start(TELL, f"--worker_num={workers}")
+    assert launch.wait() == 0, launch.output
+    threads = told(launch, 0)["environment"]["OMP_NUM_THREADS"]
+    assert threads == str(max(1, len(os.sched_getaffinity(0)) // workers))
+
+
+def test_a_number_of_threads_that_was_chosen_before_stays(start):
+    launch = start(TELL, "--worker_num=2", OMP_NUM_THREADS="7")
+    assert launch.wait() == 0, launch.output
+    assert told(launch, 0)["environment"]["OMP_NUM_THREADS"] == "7"
+    assert "OMP_NUM_THREADS" not in launch.output
+
+
 def test_the_tables_have_fleet_s_shape(start):
     launch = start(TELL, "--server_num=1", "--worker_num=2", "--gpus=0,1")
     assert launch.wait() == 0
@@ -174,7 +190,7 @@ workers:
         "PADDLE_GLOO_HTTP_ENDPOINT", "PADDLE_GLOO_RENDEZVOUS", "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_WITH_GLOO",
         "PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "PADDLE_GLOO_FS_PATH", "PADDLE_TRAINERS_NUM",
         "TRAINING_ROLE", "XPU_VISIBLE_DEVICES", "PADDLE_HETER_TRAINER_IP_PORT_LIST", "PADDLE_TRAINER_ID",
-        "CUDA_VISIBLE_DEVICES", "FLAGS_selected_xpus",
+        "CUDA_VISIBLE_DEVICES", "FLAGS_selected_xpus", "OMP_NUM_THREADS",
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from flota.strategy import Async
 
 
 class AsyncCommunicator:
-    """A step hands its gradients to a queue and goes on; the next dense parameters come while the model computes.
+    """A step hands its gradients to a queue; dense parameters come at its end or beside the next ones.
 
     With a bound on staleness, it first waits until its own earlier steps are applied and no worker is too far behind,
     and takes no dense parameters that are too old.
@@ -64,6 +64,9 @@ class AsyncCommunicator:
             RowsGradient(trained.store.table, gradient.keys.batch, value, trained.lr())
             for (trained, gradient), value in zip(learnt, values, strict=True)
         ]
-        # Copies: the next backward pass may write into the model's own gradients while these are still being sent.
-        dense = [DenseGradient(one, value.clone(), one.lr()) for one, value in self._tables.gradients()]
+        # Copies, if they may still be under way when the next backward pass writes into the model's own gradients.
+        kept = self._receiver.waits_for_sent and self._queue.in_order
+        dense = [
+            DenseGradient(one, value if kept else value.clone(), one.lr()) for one, value in self._tables.gradients()
+        ]
         return StepGradients(self._step, rows, dense, self._tables.seen.copy())

@@ -8,8 +8,9 @@ from typing import Any, Protocol, overload
 import torch
 
 from flota import report
+from flota.communicator.finite import check_gradients
 from flota.communicator.loss import last_loss
-from flota.errors import InvalidArgument
+from flota.errors import InvalidArgument, NonFiniteValues
 from flota.nn.table import TableParameter
 
 
@@ -44,6 +45,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.wrapped = optimizer
         self.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
         self.communicator: Communicator | None = None
+        self.worker = 0
         self.steps = 0
 
     def tables(self) -> list[tuple[TableParameter, dict[str, Any]]]:
@@ -85,7 +87,13 @@ class DistributedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         samples = self.samples()
-        self.communicator.step(self)
+        try:
+            check_gradients(self, loss)
+            self.communicator.step(self)
+        except NonFiniteValues:
+            # Whoever watches sees the step and the loss that ended it.
+            report.step(self.steps + 1, samples, last_loss() if loss is None else loss)
+            raise
         self.steps += 1
         report.step(self.steps, samples, last_loss() if loss is None else loss)
         return loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
@@ -27,6 +27,9 @@ class Sent(Protocol):
     def wait(self) -> None:
         """Returns when the servers have applied them; raises if they have not."""
 
+    def wait_dense(self) -> None:
+        """The same for the dense ones, where they go out at once."""
+
 
 class Sender(Protocol):
     """Sends steps' gradients in the background."""
@@ -48,8 +51,9 @@ class SendQueue:
 
     def __init__(self, client: Client, mode: Async) -> None:
         self._most_waiting = mode.send_queue_size
-        plain = mode.max_merge_var_num == 1 and mode.thread_pool_size == 1
-        self._sender: Sender = DirectSender(client) if plain else MergingSender(client, mode)
+        # One push after another, each begun by the step that made it.
+        self.in_order = mode.max_merge_var_num == 1 and mode.thread_pool_size == 1
+        self._sender: Sender = DirectSender(client) if self.in_order else MergingSender(client, mode)
         self._under_way: deque[tuple[int, Sent]] = deque()
 
     def put(self, gradients: StepGradients) -> None:
@@ -76,15 +80,25 @@ class SendQueue:
         """The step that was put last, if it is still under way."""
         return self._under_way[-1][1] if self._under_way else None
 
+    def wait_dense(self) -> None:
+        """Servers have the dense gradients that were put last, unless they are to be merged with later ones."""
+        if self._under_way:
+            step, sent = self._under_way[-1]
+            _finish(step, sent.wait_dense)
+
     def gone_out(self) -> int:
         return self._sender.gone_out()
 
     def _take_oldest(self) -> None:
         step, sent = self._under_way.popleft()
-        try:
-            sent.wait()
-        except FlotaError as error:
-            raise type(error)(f"the gradients of step {step} were lost: {error}") from error
+        _finish(step, sent.wait)
+
+
+def _finish(step: int, wait: Callable[[], None]) -> None:
+    try:
+        wait()
+    except FlotaError as error:
+        raise type(error)(f"the gradients of step {step} were lost: {error}") from error
 
 
 class DirectSender:
@@ -96,22 +110,18 @@ class DirectSender:
 
     def send(self, gradients: StepGradients) -> Sent:
         native, time = self._client.native, self._client.time(None)
-        pushes = [
-            native.push_batch_async(
-                rows.table.native,
-                rows.batch,
-                rows.values.data_ptr(),
-                push_options(rows.lr, gradients.step),
-                time,
-                (rows.table, rows.values),
-            )
-            for rows in gradients.rows
-        ]
+        pushes = []
+        # First: the end of the step may wait for them.
         if gradients.dense:
             options = push_options(0.0, gradients.step)
             pushes.append(native.push_dense_async(gradients.dense_parts(), options, time, gradients))
+        for rows in gradients.rows:
+            options = push_options(rows.lr, gradients.step)
+            kept = (rows.table, rows.values)
+            values = rows.values.data_ptr()
+            pushes.append(native.push_batch_async(rows.table.native, rows.batch, values, options, time, kept))
         self._steps += 1
-        return _Pushes([Future(push, None) for push in pushes])
+        return _Pushes([Future(push, None) for push in pushes], bool(gradients.dense))
 
     def waiting(self, under_way: int) -> int:
         return max(under_way - 1, 0)  # the oldest is being sent
@@ -126,8 +136,9 @@ class DirectSender:
 class _Pushes:
     """Pushes that the core's thread makes one after another."""
 
-    def __init__(self, pushes: list[Future[None]]) -> None:
+    def __init__(self, pushes: list[Future[None]], has_dense: bool) -> None:
         self._pushes = pushes
+        self._dense = pushes[0] if has_dense else None
 
     def done(self) -> bool:
         return not self._pushes or self._pushes[-1].done()
@@ -136,6 +147,10 @@ class _Pushes:
         # Each of them has a deadline of its own.
         for push in self._pushes:
             push.result()
+
+    def wait_dense(self) -> None:
+        if self._dense is not None:
+            self._dense.result()
 
 
 class MergingSender:
@@ -222,3 +237,6 @@ class _Merged:
     def wait(self) -> None:
         # The pushes have deadlines of their own.
         self.future.result()
+
+    def wait_dense(self) -> None:
+        """Not waited for: whoever merges wants them to go later."""

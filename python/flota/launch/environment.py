@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterable, Mapping
 
+from flota import config
 from flota.launch.arguments import Arguments
 from flota.launch.hosts import Endpoint
 from flota.launch.plan import Member, Plan
@@ -61,7 +63,17 @@ def _worker_environment(plan: Plan, member: Member, folder: str) -> dict[str, st
         "PADDLE_TRAINER_ID": str(member.index),
         "CUDA_VISIBLE_DEVICES": member.device,
         "FLAGS_selected_xpus": selected,
+        config.THREADS: _threads(plan),
     }
+
+
+def _threads(plan: Plan) -> str | None:
+    """This host's cores, shared out among its workers. torch would give each of them all cores, and they would spend
+    their time in each other's way. None where somebody has said another number: that one stays."""
+    if config.threads() is not None:
+        return None
+    workers = sum(member.role == "worker" for member in plan.members)
+    return str(max(1, len(os.sched_getaffinity(0)) // workers))
 
 
 def _list(endpoints: Iterable[Endpoint]) -> str:
