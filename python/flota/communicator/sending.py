@@ -84,7 +84,11 @@ class SendQueue:
         """Servers have the dense gradients that were put last, unless they are to be merged with later ones."""
         if self._under_way:
             step, sent = self._under_way[-1]
-            _finish(step, sent.wait_dense)
+            try:
+                _finish(step, sent.wait_dense)
+            except FlotaError:
+                self._under_way.pop()  # told once
+                raise
 
     def gone_out(self) -> int:
         return self._sender.gone_out()
