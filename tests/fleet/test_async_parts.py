@@ -228,7 +228,7 @@ def test_a_worker_that_waits_too_long_names_the_slow_ones(fresh):
 
 
 def test_zero_grad_leaves_gradients_under_way_alone(fresh):
-    worker = Worker(fresh, 0, 1, DistributedStrategy(Async()))
+    worker = Worker(fresh, 0, 1, DistributedStrategy(Async(independent_recv_thread=True)))
     worker.begin()
     table = worker.tables.sparse[0].store.table
     before = torch.as_tensor(table.pull([1])).clone()
