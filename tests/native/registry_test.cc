@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_restored_parameter_waits_until_a_worker_says_how_it_is_cu
   auto table = value_of(registry.create(cut, &created));
   BOOST_TEST(created);
   BOOST_TEST(table->restored);
-  BOOST_TEST(table->pushes == 1u);
+  BOOST_TEST(table->version() > 0u);
   BOOST_TEST(registry.kept().empty());
   const RowPage page = table->dense->export_block(1);
   BOOST_TEST((page.weights == std::vector<float>{16, 17, 18, 19}));
