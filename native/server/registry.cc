@@ -56,8 +56,6 @@ void fill(HostedTable& table, const WholeParameter& whole) {
     }
     table.dense->import_block(place, page);
   }
-  // Somebody has filled it: worker 0 need not, and must not.
-  table.pushes = 1;
   table.restored = true;
 }
 

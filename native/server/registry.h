@@ -64,8 +64,8 @@ class Registry {
 
   // Makes the table, or finds it when it is there with the same settings (`created` says which).
   Result<std::shared_ptr<HostedTable>> create(const TableSpec& spec, bool* created);
-  // Keeps a parameter until a table of its name is created, which then begins with it, at version 1. Requires: weights
-  // and state of the right sizes.
+  // Keeps a parameter until a table of its name is created, which then begins with it; its version shows that it is
+  // filled. Requires: weights and state of the right sizes.
   Result<void> keep(WholeParameter parameter);
   // Names of the parameters that no worker has asked for yet.
   std::vector<std::string> kept() const;
