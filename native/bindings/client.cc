@@ -212,6 +212,14 @@ void bind_dense(nb::class_<Client>& client) {
              Waiting waiting;
              check(self.push_dense(pushes, ms(time)));
            })
+      .def("exchange_dense",
+           [](Client& self, const std::vector<DensePart>& push, const PushOptions& options,
+              const std::vector<DensePart>& pull, int64_t time) {
+             const auto pushes = dense_pushes(self, push, options);
+             const auto pulls = dense_pulls(self, pull);
+             Waiting waiting;
+             check(self.exchange_dense(pushes, pulls, ms(time)));
+           })
       .def("pull_dense_async",
            [](Client& self, const std::vector<DensePart>& parts, int64_t time, nb::object keep) {
              return self.pull_dense_async(dense_pulls(self, parts), ms(time), keep_alive(std::move(keep)));

@@ -134,6 +134,8 @@ class Client {
   // Several parameters at once cost little more than one. Requires: the tables outlive the call.
   Result<void> pull_dense(std::span<const DensePull> pulls, Time time);
   Result<void> push_dense(std::span<const DensePush> pushes, Time time);
+  // Pushes, and pulls what servers have after that, in one go. Not in order with pushes in the background.
+  Result<void> exchange_dense(std::span<const DensePush> pushes, std::span<const DensePull> pulls, Time time);
   Result<void> pull_dense(const RemoteTable& table, std::span<float> out, Time time) {
     const DensePull one{&table, out};
     return pull_dense(std::span(&one, 1), time);
@@ -212,7 +214,7 @@ class Client {
                         const PushOptions& options, Time time);
   Result<void> push_now(const RemoteTable& table, Batch& batch, std::span<const float> values,
                         const PushOptions& options, Time time);
-  Result<void> push_dense_now(std::span<const DensePush> pushes, Time time);
+  Result<void> check_dense(std::span<const DensePush> pushes, std::span<const DensePull> pulls) const;
   // A push's head with a sequence number of its own, which is open until end_push().
   PushHead push_head(const RemoteTable& table, const PushOptions& options);
   void end_push(uint64_t sequence);

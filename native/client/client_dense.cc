@@ -171,49 +171,37 @@ std::string names_of(const Items& items) {
 
 }  // namespace
 
-Result<void> Client::pull_dense(std::span<const DensePull> pulls, Time time) {
-  if (pulls.empty()) return {};
-  for (const DensePull& pull : pulls) {
-    FLOTA_TRY(check_shape(*pull.table, pull.out.size()));
-    if (!pull.versions.empty() && pull.versions.size() != servers()) return invalid("a version for each server");
-  }
-  constexpr uint64_t kNone = PullDense::kNoVersion;
-  std::vector<std::vector<uint64_t>> told(pulls.size(), std::vector<uint64_t>(servers(), kNone));
-  FLOTA_TRY(with_lane("pull " + names_of(pulls), time, [&](Lane& lane, Deadline deadline) {
-    std::vector<Lane::Request> requests;
-    for (size_t i = 0; i < pulls.size(); ++i) {
-      for (const Portion& portion : portions_of(*pulls[i].table, servers(), max_frame(options_.max_payload))) {
-        requests.push_back({portion.server, pull_call(pulls[i], portion, told[i][portion.server])});
-      }
-    }
-    Result<void> status = lane.exchange(requests, deadline);
-    // Some of the blocks may be newer by now than what their versions say.
-    if (!status) {
-      for (const DensePull& pull : pulls) std::fill(pull.versions.begin(), pull.versions.end(), kNone);
-    }
-    return status;
-  }));
-  for (size_t i = 0; i < pulls.size(); ++i)
-    std::copy_n(told[i].begin(), pulls[i].versions.size(), pulls[i].versions.begin());
-  return {};
-}
-
-Result<void> Client::push_dense(std::span<const DensePush> pushes, Time time) {
-  return ordered_push([&, this] { return push_dense_now(pushes, time); });
-}
-
-Result<void> Client::push_dense_now(std::span<const DensePush> pushes, Time time) {
-  if (pushes.empty()) return {};
+Result<void> Client::check_dense(std::span<const DensePush> pushes, std::span<const DensePull> pulls) const {
   for (const DensePush& push : pushes) {
     FLOTA_TRY(check_shape(*push.table, push.values.size()));
     if (!push.seen.empty() && push.seen.size() != servers()) return invalid("a version for each server");
     FLOTA_TRY(check_values(push));
   }
+  for (const DensePull& pull : pulls) {
+    FLOTA_TRY(check_shape(*pull.table, pull.out.size()));
+    if (!pull.versions.empty() && pull.versions.size() != servers()) return invalid("a version for each server");
+  }
+  return {};
+}
+
+Result<void> Client::pull_dense(std::span<const DensePull> pulls, Time time) { return exchange_dense({}, pulls, time); }
+
+Result<void> Client::push_dense(std::span<const DensePush> pushes, Time time) {
+  return ordered_push([&, this] { return exchange_dense(pushes, {}, time); });
+}
+
+Result<void> Client::exchange_dense(std::span<const DensePush> pushes, std::span<const DensePull> pulls, Time time) {
+  FLOTA_TRY(check_dense(pushes, pulls));
+  if (pushes.empty() && pulls.empty()) return {};
+  constexpr uint64_t kNone = PullDense::kNoVersion;
+  std::vector<std::vector<uint64_t>> told(pulls.size(), std::vector<uint64_t>(servers(), kNone));
   std::vector<uint64_t> opened;
-  auto status = with_lane("push to " + names_of(pushes), time, [&](Lane& lane, Deadline deadline) {
+  const std::string what = pushes.empty() ? "pull " + names_of(pulls) : "push to " + names_of(pushes);
+  auto status = with_lane(what, time, [&](Lane& lane, Deadline deadline) {
+    const uint64_t frame = max_frame(options_.max_payload);
     std::vector<Lane::Request> requests;
     for (const DensePush& push : pushes) {
-      for (const Portion& portion : portions_of(*push.table, servers(), max_frame(options_.max_payload))) {
+      for (const Portion& portion : portions_of(*push.table, servers(), frame)) {
         // Made once: a frame that is sent again keeps its number.
         PushHead head = push_head(*push.table, push.options);
         head.element = element_of(push);
@@ -222,10 +210,22 @@ Result<void> Client::push_dense_now(std::span<const DensePush> pushes, Time time
         requests.push_back({portion.server, push_call(*push.table, push.values, portion, head)});
       }
     }
+    // After all pushes: a server answers in the order in which it is asked.
+    for (size_t i = 0; i < pulls.size(); ++i) {
+      for (const Portion& portion : portions_of(*pulls[i].table, servers(), frame)) {
+        requests.push_back({portion.server, pull_call(pulls[i], portion, told[i][portion.server])});
+      }
+    }
     return lane.exchange(requests, deadline);
   });
   for (uint64_t sequence : opened) end_push(sequence);
-  return tell_doubt(status);
+  // Where it failed, some of the blocks may be newer by now than what their versions say: then they have none.
+  for (size_t i = 0; i < pulls.size(); ++i) {
+    for (size_t server = 0; server < pulls[i].versions.size(); ++server) {
+      pulls[i].versions[server] = status ? told[i][server] : kNone;
+    }
+  }
+  return pushes.empty() ? status : tell_doubt(status);
 }
 
 std::shared_ptr<Pending> Client::pull_dense_async(std::vector<DensePull> pulls, Time time, Keep keep) {
@@ -238,7 +238,7 @@ std::shared_ptr<Pending> Client::pull_dense_async(std::vector<DensePull> pulls, 
 std::shared_ptr<Pending> Client::push_dense_async(std::vector<DensePush> pushes, Time time, Keep keep) {
   return pushes_.run([=, this, pushes = std::move(pushes)] {
     static_cast<void>(keep);
-    return push_dense_now(pushes, time);
+    return exchange_dense(pushes, {}, time);
   });
 }
 

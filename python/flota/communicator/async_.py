@@ -26,11 +26,19 @@ class AsyncCommunicator:
         self._queue = SendQueue(tables.job.client, mode)
         self._receiver = DenseReceiver(tables, self._queue, mode)
         self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness)
+        # Dense gradients go out and parameters come back in one go at the end of each step, unless the mode would have
+        # them merged, or received less often, beside the steps, or after others have finished theirs.
+        self._dense_in_step = self._queue.in_order and self._receiver.in_step and self._clock is None
         tables.begin()
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         self._step += 1
-        self._queue.put(self._gradients())
+        gradients = self._gradients()
+        if self._dense_in_step:
+            self._queue.put(gradients.without_dense())
+            self._receiver.send_and_take(gradients)
+            return
+        self._queue.put(gradients)
         level, needed = 0, 0
         if self._clock is not None and self._bound is not None:
             self._queue.settle(self._bound)
@@ -65,8 +73,8 @@ class AsyncCommunicator:
             for (trained, gradient), value in zip(learnt, values, strict=True)
         ]
         # Copies, if they may still be under way when the next backward pass writes into the model's own gradients.
-        kept = self._receiver.waits_for_sent and self._queue.in_order
         dense = [
-            DenseGradient(one, value if kept else value.clone(), one.lr()) for one, value in self._tables.gradients()
+            DenseGradient(one, value if self._dense_in_step else value.clone(), one.lr())
+            for one, value in self._tables.gradients()
         ]
         return StepGradients(self._step, rows, dense, self._tables.seen.copy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -39,6 +39,9 @@ class StepGradients:
     rows: list[RowsGradient]
     dense: list[DenseGradient]
     seen: Versions
+
+    def without_dense(self) -> StepGradients:
+        return replace(self, dense=[])
 
     def dense_parts(self) -> list[DensePart]:
         return [

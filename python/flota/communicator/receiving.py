@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Protocol
 
-from flota.communicator.remote import RemoteTables
-from flota.communicator.sending import SendQueue, Sent
+from flota.communicator.merging import StepGradients
+from flota.communicator.remote import RemoteTables, push_options
+from flota.communicator.sending import SendQueue, Sent, told_of_step
 from flota.errors import FlotaError
 from flota.strategy import Async
 from flota.tables import DensePart, Future
@@ -35,8 +36,8 @@ class DenseReceiver:
             ThreadPoolExecutor(1, thread_name_prefix="flota-receive") if mode.independent_recv_thread else None
         )
         # Whether every step ends with dense parameters that have its own gradients.
-        self.waits_for_sent = self._thread is None and self._every == 1
-        self._values = tables.empty_values()
+        self.in_step = self._thread is None and self._every == 1
+        self._values = tables.empty_values(in_place=self.in_step)
         self._pull: Pull | None = None
         self._pull_level = 0
         self._level = 0  # of what the model has
@@ -61,6 +62,18 @@ class DenseReceiver:
             self._take()
         elif self._pull is None and self._queue.gone_out() - self._begun >= self._every:
             self._begin(level, beside=True)
+
+    def send_and_take(self, gradients: StepGradients) -> None:
+        """At the end of a step: pushes its dense gradients, and takes what servers have then."""
+        client = self._tables.job.client
+        options = push_options(0.0, gradients.step)
+        told_of_step(
+            gradients.step,
+            lambda: client.native.exchange_dense(
+                gradients.dense_parts(), options, self._values.parts(), client.time(None)
+            ),
+        )
+        self._tables.take_dense(self._values)
 
     def stop(self) -> None:
         """Ends a pull that is under way. Levels count from here on anew."""

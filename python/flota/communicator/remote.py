@@ -85,11 +85,19 @@ class Versions:
 
 
 class DenseValues:
-    """A copy of the servers' dense parameters: a pull into it brings what is newer."""
+    """A copy of the servers' dense parameters: a pull into it brings what is newer.
 
-    def __init__(self, dense: list[Dense], servers: int) -> None:
+    ``in_place``: parameters that lie on the host are pulled straight to where they are.
+    """
+
+    def __init__(self, dense: list[Dense], servers: int, in_place: bool = False) -> None:
         self._dense = dense
-        self.values = [host_empty(one.table.shape, one.parameter.device) for one in dense]
+        self.values = [
+            one.parameter.detach()
+            if in_place and _lies_on_the_host(one.parameter)
+            else host_empty(one.table.shape, one.parameter.device)
+            for one in dense
+        ]
         self.versions = Versions(len(dense), servers)
 
     def parts(self, exact: bool = False) -> list[DensePart]:
@@ -126,8 +134,8 @@ class RemoteTables:
         self.seen = Versions(len(self.dense), job.client.servers)
         self._received = self.empty_values()
 
-    def empty_values(self) -> DenseValues:
-        return DenseValues(self.dense, self.job.client.servers)
+    def empty_values(self, in_place: bool = False) -> DenseValues:
+        return DenseValues(self.dense, self.job.client.servers, in_place)
 
     def begin(self) -> None:
         """Fills the dense tables, or waits until they are. With a launch barrier, returns when all workers are here."""
@@ -156,7 +164,10 @@ class RemoteTables:
         changed = (values.versions.numbers != self.seen.numbers).any(dim=1).tolist()
         for dense, value, new in zip(self.dense, values.values, changed, strict=True):
             if new:
-                dense.parameter.copy_(value)
+                if value.data_ptr() == dense.parameter.data_ptr():
+                    torch.autograd.graph.increment_version(dense.parameter)
+                else:
+                    dense.parameter.copy_(value)
         self.seen.numbers.copy_(values.versions.numbers)
 
     def gradients(self) -> list[tuple[Dense, torch.Tensor]]:
@@ -216,6 +227,10 @@ class RemoteTables:
             split_method=strategy.split_method,
             wire_dtype=strategy.dense_dtype,
         )
+
+
+def _lies_on_the_host(parameter: torch.nn.Parameter) -> bool:
+    return parameter.device.type == "cpu" and parameter.dtype == torch.float32 and parameter.is_contiguous()
 
 
 def dense_names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:

@@ -85,7 +85,7 @@ class SendQueue:
         if self._under_way:
             step, sent = self._under_way[-1]
             try:
-                _finish(step, sent.wait_dense)
+                told_of_step(step, sent.wait_dense)
             except FlotaError:
                 self._under_way.pop()  # told once
                 raise
@@ -95,12 +95,13 @@ class SendQueue:
 
     def _take_oldest(self) -> None:
         step, sent = self._under_way.popleft()
-        _finish(step, sent.wait)
+        told_of_step(step, sent.wait)
 
 
-def _finish(step: int, wait: Callable[[], None]) -> None:
+def told_of_step(step: int, send: Callable[[], None]) -> None:
+    """Errors of sending a step's gradients name the step."""
     try:
-        wait()
+        send()
     except FlotaError as error:
         raise type(error)(f"the gradients of step {step} were lost: {error}") from error
 

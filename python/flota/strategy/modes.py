@@ -48,8 +48,8 @@ class Async:
     - ``thread_pool_size``: how many threads send, each a push of its own: with several, steps may be applied in another
       order than they were made.
     - ``independent_recv_thread``: False: a step ends with the servers' dense parameters, its own gradients among them
-      (those that are to be merged with later ones excepted). True: a thread of its own pulls when what was sent has been
-      applied, and a step takes what is there without waiting: faster, and a step or two behind.
+      (those that are to be merged with later ones excepted). True: a thread of its own pulls when what was sent has
+      been applied, and a step takes what is there without waiting: faster, and a step or two behind.
     - ``min_send_grad_num_before_recv``: how many steps' gradients go out before dense parameters are received again.
     - ``launch_barrier``: True: no worker takes its first step before all are there. False: a worker begins as soon as
       the dense parameters are filled, by worker 0 or from a checkpoint.
