@@ -239,7 +239,7 @@ BROKEN_PUSHES = {
     "wrong dim": (Push("T", [1], [1.0] * 3, dim=3), INVALID_ARGUMENT, "has rows of 2 floats, the request says 3"),
     "negative lr": (Push("T", [1], [1.0, 1.0], dim=2, lr=-1.0), INVALID_ARGUMENT, "learning rate"),
     "infinite scale": (Push("T", [1], [1.0, 1.0], dim=2, scale=INFINITY), INVALID_ARGUMENT, "scale"),
-    "a delta in a step": (Push("T", [1], [1.0, 1.0], dim=2, group=5), INVALID_ARGUMENT, "only gradients are averaged"),
+    "an assignment of a group": (Push("T", [1], [1.0, 1.0], dim=2, kind=ASSIGN, group=5), INVALID_ARGUMENT, "no group"),
     "NaN": (Push("T", [1, -5], [1.0, 1.0, 1.0, NAN], dim=2, kind=GRADIENT), NON_FINITE, "key -5"),
     "assigned infinity": (Push("T", [9], [INFINITY, 1.0], dim=2, kind=ASSIGN), NON_FINITE, "key 9"),
 }
