@@ -20,9 +20,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from train_ctr import DENSE, DIM, FEATURES, ROWS, Model, PlainTable
 
-MODES = ["torch", "local", "async 1x1", "sync 1x1", "geo 1x1"]
+MODES = ["torch", "local", "async 1x1", "sync 1x1", "geo 1x1", "async 4x1"]
 BATCHES = [4096, 16384]
-CHECKED_STEPS = 30
 
 
 def batches(count: int, size: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
