@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -170,14 +171,27 @@ class Fleet:
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
             return
-        refuse_what_does_not_act(strategy)
-        self._client = Client(self.server_endpoints(), worker=self.placement.index + 1, timeout=timeout)
-        if self.is_first_worker():
-            print(
-                _configuration(self.placement, strategy, optimizer, self._client.timeout), file=sys.stderr, flush=True
+        if self._client is not None:
+            raise InvalidArgument(
+                "this worker is connected already: call flota.stop_worker() before another init_worker()"
             )
-        job = Job(self._client, self.placement.index, self.placement.worker_num)
-        found = saving.restored(self._client)
+        refuse_what_does_not_act(strategy)
+        # A worker that is started again counts its pushes anew: a later second is a later epoch.
+        client = Client(
+            self.server_endpoints(), worker=self.placement.index + 1, epoch=int(time.time()), timeout=timeout
+        )
+        try:
+            self._connect(client, optimizer, strategy)
+        except BaseException:
+            client.close()
+            raise
+        self._client = client
+
+    def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
+        if self.is_first_worker():
+            print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
+        job = Job(client, self.placement.index, self.placement.worker_num)
+        found = saving.restored(client)
         if found is not None:
             saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())
         tables = RemoteTables(job, optimizer, strategy)

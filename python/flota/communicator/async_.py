@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from flota.communicator.clock import Clock
 from flota.communicator.merging import DenseGradient, RowsGradient, StepGradients
 from flota.communicator.optimizer import DistributedOptimizer
@@ -18,6 +20,8 @@ class AsyncCommunicator:
     With a bound on staleness, it first waits until its own earlier steps are applied and no worker is too far behind,
     and takes no dense parameters that are too old.
     """
+
+    steps_wrapped: ClassVar[bool] = False
 
     def __init__(self, tables: RemoteTables, mode: Async) -> None:
         self._tables = tables

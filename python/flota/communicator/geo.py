@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -34,13 +34,21 @@ class GeoCommunicator:
     all dense parameters. So after an exchange its copies are the servers' values.
     """
 
+    steps_wrapped: ClassVar[bool] = True
+
     def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, mode: Geo) -> None:
         self._tables = tables
         self._job = tables.job
         self._k_steps = mode.k_steps
         self._since = 0  # steps since the last exchange
-        self._stores = [GeoStore(tables.job, trained, optimizer) for trained in tables.sparse]
-        self._rows = {store.options.name: store for store in self._stores}
+        self._rows: dict[str, GeoStore] = {}
+        # Handles of one name, such as those of a copied model, share one replica.
+        for trained in tables.sparse:
+            name = trained.handle.options.name
+            if name not in self._rows:
+                self._rows[name] = GeoStore(tables.job, trained, optimizer)
+            trained.handle.store = self._rows[name]
+        self._stores = list(self._rows.values())
         tables.begin()
         self._received = self._dense_now()
 
@@ -112,8 +120,8 @@ class GeoStore:
         self._remote: SparseTable = trained.store.table
         self._versions = [0] * job.client.servers
         self._replica: _core.Replica
+        self.exchanges = 0
         self.forget(optimizer)
-        trained.handle.store = self
 
     @property
     def table(self) -> SparseTable:
@@ -127,8 +135,9 @@ class GeoStore:
             self._replica = _core.Replica(local_spec(self.options, rule))
             return self._replica.table
 
+        self.exchanges += 1
         self._sent = _NO_KEYS
-        self._rows = train_rows(self.options, optimizer.wrapped, self._group, True, make)
+        self._rows = train_rows(self.options, optimizer, self._group, True, make)
 
     # --- as a store ---
 
@@ -152,9 +161,10 @@ class GeoStore:
         return rows
 
     def pull_ahead(self, keys: Keys, create: bool, device: torch.device) -> GeoAhead:
+        exchanges = self.exchanges
         missing = self.missing(keys.distinct()) if create else _NO_KEYS
         pull = self._remote.pull_async(missing) if len(missing) > 0 else None
-        return GeoAhead(self, keys, create, device, missing, pull)
+        return GeoAhead(self, keys, create, device, missing, pull, exchanges)
 
     # --- as rows that are trained ---
 
@@ -192,6 +202,7 @@ class GeoStore:
             )
 
     def receive(self) -> None:
+        self.exchanges += 1
         client = self._job.client
         changed, self._versions = client.native.changes(
             self._remote.native, self._job.rank, self._versions, client.time(None)
@@ -214,9 +225,11 @@ class GeoAhead:
     device: torch.device
     missing: torch.Tensor
     pull: Future[Array] | None
+    exchanges: int
 
     def rows(self) -> torch.Tensor:
-        if self.pull is not None:
+        # Rows from before an exchange may be older than what it has told of, to a worker without a copy of them.
+        if self.pull is not None and self.exchanges == self.store.exchanges:
             theirs = torch.as_tensor(self.pull.result())
             # A batch in between may have brought some of them, and trained them.
             still = torch.isin(self.missing, self.store.missing(self.missing))

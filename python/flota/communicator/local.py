@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from flota import _core
 from flota.communicator.optimizer import DistributedOptimizer
-from flota.communicator.rows import step_here, train_rows
+from flota.communicator.rows import TrainedRows, step_here, train_rows
 from flota.communicator.stores import LocalStore
-from flota.nn.table import TableParameter
+from flota.nn.table import TableOptions
 from flota.rules import Rule
 
 
@@ -18,13 +19,25 @@ class LocalCommunicator:
     ``any_optimizer``: also one that no server rule stands for, as in Geo mode.
     """
 
+    steps_wrapped: ClassVar[bool] = True
+
     def __init__(self, optimizer: DistributedOptimizer, any_optimizer: bool = False) -> None:
-        self._rows = {
-            handle.options.name: train_rows(
-                handle.options, optimizer.wrapped, group, any_optimizer, _table_maker(handle)
-            )
-            for handle, group in optimizer.tables()
-        }
+        self._rows: dict[str, TrainedRows] = {}
+        stores: dict[str, LocalStore] = {}
+
+        def make(options: TableOptions) -> Callable[[Rule], _core.SparseTable]:
+            def table(rule: Rule) -> _core.SparseTable:
+                stores[options.name] = LocalStore(options, rule)
+                return stores[options.name].table
+
+            return table
+
+        # Handles of one name, such as those of a copied model, share one table.
+        for handle, group in optimizer.tables():
+            options = handle.options
+            if options.name not in stores:
+                self._rows[options.name] = train_rows(options, optimizer, group, any_optimizer, make(options))
+            handle.store = stores[options.name]
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         step_here(optimizer, self._rows)
@@ -40,12 +53,3 @@ class LocalCommunicator:
 
     def loaded(self, optimizer: DistributedOptimizer) -> None:
         """The tables are this process's own, and the optimizer counts the steps."""
-
-
-def _table_maker(handle: TableParameter) -> Callable[[Rule], _core.SparseTable]:
-    def make(rule: Rule) -> _core.SparseTable:
-        store = LocalStore(handle.options, rule)
-        handle.store = store
-        return store.table
-
-    return make

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, overload
+from typing import Any, ClassVar, Protocol, overload
 
 import torch
 
@@ -13,9 +13,14 @@ from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument, NonFiniteValues
 from flota.nn.table import TableParameter
 
+# What of a group may change from step to step, or is not a setting of the rule.
+_FREE = {"params", "param_names", "lr", "initial_lr", "foreach", "fused", "differentiable", "capturable"}
+
 
 class Communicator(Protocol):
     """What a step does with gradients: one for each mode."""
+
+    steps_wrapped: ClassVar[bool]  # whether its step is one of the wrapped optimizer
 
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 
@@ -35,8 +40,8 @@ class Communicator(Protocol):
 class DistributedOptimizer(torch.optim.Optimizer):
     """Behaves as the optimizer that it wraps: ``param_groups``, ``zero_grad``, ``state_dict``, schedulers.
 
-    ``step`` hands the gradients to the mode's communicator. Learning rates and other settings are read from
-    ``param_groups`` in every step.
+    ``step`` hands the gradients to the mode's communicator. Learning rates are read from ``param_groups`` in every
+    step. Other settings are those that the tables were made with; changing them later is refused.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
@@ -47,6 +52,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.communicator: Communicator | None = None
         self.worker = 0
         self.steps = 0
+        self._fixed: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._samples: int | None = None
 
     def tables(self) -> list[tuple[TableParameter, dict[str, Any]]]:
         """Every table that is trained, with its group."""
@@ -58,9 +65,27 @@ class DistributedOptimizer(torch.optim.Optimizer):
         ]
 
     def samples(self) -> int:
-        """How many samples the gradients are of, as far as modules over tables have seen; 0: they have seen none."""
+        """How many samples the gradients are of: what the script has said, or what modules over tables have seen. 1
+        where there are gradients that nobody has counted, 0 where there are none."""
+        if self._samples is not None:
+            return self._samples
         gradients = [table.gradient() for table, _ in self.tables()]
-        return max((gradient.samples for gradient in gradients if gradient is not None), default=0)
+        counts = [gradient.samples for gradient in gradients if gradient is not None]
+        return max(counts, default=int(any(parameter.grad is not None for parameter, _ in self.dense())))
+
+    def fix(self, group: dict[str, Any]) -> None:
+        """A table was made by this group's settings: from here on only its learning rate may change."""
+        if not any(known is group for known, _ in self._fixed):
+            self._fixed.append((group, {name: value for name, value in group.items() if name not in _FREE}))
+
+    def _refuse_changes(self) -> None:
+        for group, settings in self._fixed:
+            for name, value in settings.items():
+                if group.get(name, value) != value:
+                    raise InvalidArgument(
+                        f"{name} was {value!r} when the tables were made and is {group[name]!r} now: only the learning "
+                        "rate may change while training (a scheduler that cycles momentum needs cycle_momentum=False)"
+                    )
 
     def dense(self) -> list[tuple[torch.nn.Parameter, dict[str, Any]]]:
         """Every other parameter, with its group."""
@@ -72,12 +97,14 @@ class DistributedOptimizer(torch.optim.Optimizer):
         ]
 
     @overload
-    def step(self, closure: None = None) -> None: ...
+    def step(self, closure: None = None, *, samples: int | None = None) -> None: ...
 
     @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: Callable[[], float], *, samples: int | None = None) -> float: ...
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None, *, samples: int | None = None) -> float | None:
+        """One step. ``samples``: how many the gradient is of, where modules over tables cannot tell (flat ids of
+        several samples, models without tables); in sync mode workers' gradients weigh by it."""
         if self.communicator is None:
             raise InvalidArgument(
                 "the first step comes before flota.init_worker(): call it after distributed_optimizer"
@@ -86,17 +113,30 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        samples = self.samples()
+        self._samples = samples
+        count = self.samples()
+        self._refuse_changes()
         try:
             check_gradients(self, loss)
+            self._run_hooks("_optimizer_step_pre_hooks", closure)
             self.communicator.step(self)
+            self._run_hooks("_optimizer_step_post_hooks", closure)
         except NonFiniteValues:
             # Whoever watches sees the step and the loss that ended it.
-            report.step(self.steps + 1, samples, last_loss() if loss is None else loss)
+            report.step(self.steps + 1, count, last_loss() if loss is None else loss)
             raise
+        for table, _ in self.tables():
+            table.stepped()
         self.steps += 1
-        report.step(self.steps, samples, last_loss() if loss is None else loss)
+        report.step(self.steps, count, last_loss() if loss is None else loss)
         return loss
+
+    def _run_hooks(self, which: str, closure: Callable[[], float] | None) -> None:
+        """Step hooks, where no step of the wrapped optimizer runs them."""
+        assert self.communicator is not None
+        if not self.communicator.steps_wrapped:
+            for hook in getattr(self, which, {}).values():
+                hook(self, (closure,), {})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for table, _ in self.tables():
@@ -115,9 +155,13 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return self.wrapped.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups = self.param_groups
         self.wrapped.load_state_dict(state_dict)
-        # torch makes new ones.
-        self.param_groups = self.wrapped.param_groups
+        # torch makes new groups; tables know the old ones, which therefore take their contents.
+        for group, loaded in zip(groups, self.wrapped.param_groups, strict=True):
+            group.clear()
+            group.update(loaded)
+        self.wrapped.param_groups = self.param_groups = groups
         self.state = self.wrapped.state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from flota import _core
 from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import RemoteStore
-from flota.errors import DeadlineExceeded
+from flota.errors import DeadlineExceeded, InvalidArgument
 from flota.nn.table import TableParameter
 from flota.nn.transfer import host_empty, to_host
 from flota.optim import rule_of
@@ -129,6 +129,7 @@ class RemoteTables:
             Dense(place, parameter, self._make_dense(names[parameter], parameter, group, optimizer, strategy), group)
             for place, (parameter, group) in enumerate(trained)
         ]
+        self._frozen = [(names[p].removeprefix("dense/"), p) for p, _ in optimizer.dense() if not p.requires_grad]
         self._meets = strategy.mode.launch_barrier
         # Of what the model has: gradients are computed from it.
         self.seen = Versions(len(self.dense), job.client.servers)
@@ -172,6 +173,12 @@ class RemoteTables:
 
     def gradients(self) -> list[tuple[Dense, torch.Tensor]]:
         """The dense gradients of this step, on the CPU in float32."""
+        for name, parameter in self._frozen:
+            if parameter.grad is not None:
+                raise InvalidArgument(
+                    f"parameter {name!r} had requires_grad=False when flota.init_worker() made the tables, so it has "
+                    "none and cannot learn; freeze it after init_worker() instead"
+                )
         learnt = [(dense, dense.parameter.grad) for dense in self.dense if dense.parameter.grad is not None]
         values = to_host([gradient.to(torch.float32) for _, gradient in learnt])
         return [(dense, value) for (dense, _), value in zip(learnt, values, strict=True)]
@@ -199,6 +206,8 @@ class RemoteTables:
 
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
+        if not self._weights_only and options.rule is None:
+            optimizer.fix(group)
         table = self.job.client.create_sparse_table(
             options.name,
             dim=options.dim,
@@ -218,6 +227,8 @@ class RemoteTables:
         optimizer: DistributedOptimizer,
         strategy: DistributedStrategy,
     ) -> DenseTable:
+        if not self._weights_only:
+            optimizer.fix(group)
         return self.job.client.create_dense_table(
             name,
             shape=tuple(parameter.shape),
@@ -235,11 +246,14 @@ def _lies_on_the_host(parameter: torch.nn.Parameter) -> bool:
 
 def dense_names(optimizer: DistributedOptimizer) -> dict[torch.nn.Parameter, str]:
     """Names of the dense parameters: those that the optimizer was given, or their places."""
+    given = [name for group in optimizer.param_groups for name in group.get("param_names", ())]
+    once = len(set(given)) == len(given)
     names = {}
     for number, group in enumerate(optimizer.param_groups):
-        given = group.get("param_names")
         for place, parameter in enumerate(group["params"]):
-            names[parameter] = f"dense/{given[place] if given else f'{number}.{place}'}"
+            name = group["param_names"][place] if "param_names" in group else str(place)
+            # Two groups may have parameters of one name.
+            names[parameter] = f"dense/{name}" if once and "param_names" in group else f"dense/{number}.{name}"
     return names
 
 

@@ -70,6 +70,8 @@ class TorchRows:
         keys = gradient.keys.distinct()
         new = torch.isin(keys, keys_in(self._moved.table.missing(gradient.keys.batch)))
         shown = [self._show(keys, gradient, mask, moved) for mask, moved in ((~new, True), (new, False)) if mask.any()]
+        # The table's own state goes on from rows that were moved before; it begins with the first that are.
+        counts = 0 if bool((~new).any()) or not self._common else None
         handles = group["params"]
         group["params"] = [*handles, *(parameter for _, parameter in shown)]
         try:
@@ -83,7 +85,7 @@ class TorchRows:
             for name, value in states[place].items():
                 if name in self._states:
                     self._states[name].write(rows, value)
-                elif place == 0:  # the rows that were moved before, if there are any: the table's count is theirs
+                elif place == counts:
                     self._common[name] = value
 
     def _show(
@@ -130,16 +132,18 @@ class _Columns:
 
 def train_rows(
     options: TableOptions,
-    optimizer: torch.optim.Optimizer,
+    optimizer: DistributedOptimizer,
     group: Group,
     any_optimizer: bool,
     make_table: Callable[[Rule], _core.SparseTable],
 ) -> TrainedRows:
     """Makes a table with the rule that it needs, and what trains it. ``any_optimizer``: also an optimizer that no
     server rule stands for."""
-    if options.rule is None and any_optimizer and not has_rule(optimizer, group):
-        return TorchRows(make_table(SGD()), options, optimizer, group)
-    return RuleRows(make_table(options.rule or rule_of(optimizer, group)), options)
+    if options.rule is None:
+        if any_optimizer and not has_rule(optimizer.wrapped, group):
+            return TorchRows(make_table(SGD()), options, optimizer.wrapped, group)
+        optimizer.fix(group)
+    return RuleRows(make_table(options.rule or rule_of(optimizer.wrapped, group)), options)
 
 
 def step_here(optimizer: DistributedOptimizer, rows: Mapping[str, TrainedRows]) -> None:

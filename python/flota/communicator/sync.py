@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from flota import _core
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables, push_options
+from flota.errors import FlotaError, NonFiniteValues
 from flota.nn.transfer import to_host
 
 
@@ -15,15 +18,31 @@ class SyncCommunicator:
     turn: workers may have different amounts of data. Those who train on afterwards form a new group.
     """
 
+    steps_wrapped: ClassVar[bool] = False
+
     def __init__(self, tables: RemoteTables) -> None:
         self._tables = tables
         self._job = tables.job
         self._groups = 0
         self._step = 0  # of the group
         self._trained = 0
+        self._broken = False  # a step was sent in part
         tables.begin()
 
     def step(self, optimizer: DistributedOptimizer) -> None:
+        if self._broken:
+            raise FlotaError(
+                f"worker {self._job.rank}: an earlier step failed after part of it was sent; the servers still hold "
+                "that part, so training cannot go on in this job"
+            )
+        self._broken = True
+        self._push(optimizer)
+        self._trained += 1
+        self._finish(float(optimizer.samples()), leave=False)
+        self._tables.pull_dense()
+        self._broken = False
+
+    def _push(self, optimizer: DistributedOptimizer) -> None:
         job = self._job
         group = _core.hash_name(self._group())
         learnt = [
@@ -32,18 +51,18 @@ class SyncCommunicator:
             if (gradient := trained.handle.gradient()) is not None
         ]
         rows = to_host([gradient.values for _, gradient in learnt])
+        gradients = self._tables.gradients()
+        parts = [dense.table.part(values, dense.lr()) for dense, values in gradients]
+        options = push_options(0.0, self._step, group, job.rank)
+        # Dense ones first: they may be refused (values that dense_dtype cannot hold), and then nothing was sent.
+        try:
+            job.client.native.push_dense(parts, options, job.client.time(None))
+        except NonFiniteValues:
+            self._broken = False
+            raise
         for (trained, gradient), values in zip(learnt, rows, strict=True):
             options = push_options(trained.lr(), self._step, group, job.rank)
             trained.store.table.push_batch(gradient.keys.batch, values, options)
-        parts, kept = [], []
-        for dense, values in self._tables.gradients():
-            parts.append(dense.table.part(values, dense.lr()))
-            kept.append(values)
-        options = push_options(0.0, self._step, group, job.rank)
-        job.client.native.push_dense(parts, options, job.client.time(None))
-        self._trained += 1
-        self._finish(float(optimizer.samples() or 1), leave=False)
-        self._tables.pull_dense()
 
     def pause(self) -> None:
         """Leaves the group: the others' next steps do not wait for this worker."""

@@ -24,13 +24,23 @@ def leaves_of(batch: object) -> Leaves:
     return dict(_walk(batch, "", _DEEPEST))
 
 
+def tensors_of(batch: object) -> Iterator[torch.Tensor]:
+    """All tensors of the batch."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+        return
+    for _, part in _parts(batch) if not isinstance(batch, (str, bytes, int, float)) else ():
+        yield from tensors_of(part)
+
+
 def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, np.ndarray) and value.dtype in (np.int64, np.int32) and value.flags.writeable:
         value = torch.from_numpy(value)
     if isinstance(value, torch.Tensor):
         if value.is_nested:
             path, value = f"{path}.values()", value.values()
-        if value.dtype in _KEY_TYPES:
+        # Without a version there is no telling whether it was written to.
+        if value.dtype in _KEY_TYPES and not value.is_inference():
             yield path, value
         return
     if depth == 0:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
+from torch.autograd.function import once_differentiable
 
 from flota import _core
 from flota.errors import InvalidArgument
@@ -51,6 +52,7 @@ class _Gather(torch.autograd.Function):
         return F.embedding(places, rows)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         (places,) = ctx.saved_tensors
         values = gradients[0].contiguous()
@@ -107,8 +109,10 @@ def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor, sample
     handle = weakref.ref(table)
 
     def note(leaf: torch.Tensor) -> None:
+        # Taken from the leaf: a second backward pass over it notes another one.
+        values, leaf.grad = leaf.grad, None
         table = handle()
-        if table is not None:
-            table.add_gradient(Gradient(keys, leaf, samples))
+        if table is not None and values is not None:
+            table.add_gradient(Gradient(keys, values, samples))
 
     rows.register_post_accumulate_grad_hook(note)  # type: ignore[no-untyped-call]

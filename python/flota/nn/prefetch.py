@@ -16,17 +16,17 @@ has no copy of.
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import Queue
 from typing import Generic, TypeVar
 
 import torch
 
 from flota import checks
-from flota.nn.batches import Leaves, leaves_of, moved
+from flota.nn.batches import Leaves, leaves_of, moved, tensors_of
 from flota.nn.lookup import make_ready
 from flota.nn.store import KeyRules, Prepared
 from flota.nn.table import TableParameter
@@ -48,6 +48,22 @@ def prefetch(
 
 
 @dataclass(frozen=True)
+class _State:
+    """What a leaf was when its batch was handed out."""
+
+    version: int
+    copy: torch.Tensor | None  # of memory that others than torch may write to
+
+    @staticmethod
+    def of(leaf: torch.Tensor) -> _State:
+        # A numpy array's memory has no version: what it was is kept. Keys are small beside their rows.
+        return _State(leaf._version, leaf.clone() if leaf.device.type == "cpu" and not leaf.is_pinned() else None)
+
+    def holds(self, part: torch.Tensor, leaf: torch.Tensor) -> bool:
+        return part._version == self.version and (self.copy is None or torch.equal(self.copy, leaf))
+
+
+@dataclass(frozen=True)
 class _View:
     """A module's input as a part of a batch: one of its leaves, whole or a column of it."""
 
@@ -61,13 +77,15 @@ class _View:
         return leaf[:, self.column] if leaf.dim() == 2 and self.column < leaf.shape[1] else None
 
     @staticmethod
-    def find(part: torch.Tensor, leaves: Leaves, versions: dict[str, int]) -> _View | None:
+    def find(part: torch.Tensor, leaves: Leaves, states: dict[str, _State]) -> _View | None:
         """Where ``part`` is in the batch; None: nowhere, or it has been written to since."""
+        if part.is_inference():
+            return None
         for name, leaf in leaves.items():
             offset = part.data_ptr() - leaf.data_ptr()
             if part.dtype != leaf.dtype or part.device != leaf.device or not leaf.is_contiguous():
                 continue
-            if part._version != versions[name] or not 0 <= offset < leaf.numel() * leaf.element_size():
+            if not 0 <= offset < leaf.numel() * leaf.element_size() or not states[name].holds(part, leaf):
                 continue
             if offset == 0 and part.numel() == leaf.numel() and part.is_contiguous():
                 return _View(name, None)
@@ -93,8 +111,15 @@ class _Batch(Generic[B]):
 
     value: B
     leaves: Leaves
-    versions: dict[str, int]
+    states: dict[str, _State]
     prepared: dict[_Lookup, Prepared]
+
+
+@dataclass
+class _End:
+    """There are no more batches; perhaps because of an error."""
+
+    error: BaseException | None
 
 
 class _Prefetcher(Generic[B]):
@@ -107,36 +132,52 @@ class _Prefetcher(Generic[B]):
         self._warned = False
 
     def run(self, depth: int) -> Iterator[B]:
-        iterator = iter(self._loader)
-        thread = ThreadPoolExecutor(1, thread_name_prefix="flota prefetch")
+        coming: Queue[_Batch[B] | _End] = Queue()
+        room = threading.Semaphore(depth)
+        ended = threading.Event()
+        # A daemon: a loader that waits for data must not keep the process from ending.
+        threading.Thread(
+            target=self._read, args=(iter(self._loader), coming, room, ended), name="flota prefetch", daemon=True
+        ).start()
         try:
-            coming: deque[Future[_Batch[B] | None]] = deque()
-            for _ in range(depth):
-                coming.append(thread.submit(self._produce, iterator))
-            while (batch := coming.popleft().result()) is not None:
-                coming.append(thread.submit(self._produce, iterator))
+            while isinstance(batch := coming.get(), _Batch):
+                room.release()
                 self._begin(batch)
                 yield batch.value
+            if batch.error is not None:
+                raise batch.error
         finally:
+            ended.set()
+            room.release()
             for table in self._tables:
                 table.watcher = None
-            thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, batch: _Batch[B]) -> None:
         self._current = batch
         if self._device is not None:
-            join(self._device)
+            join(self._device, tensors_of(batch.value))
         for number, table in enumerate(self._tables):
             table.watcher = functools.partial(self._looked_up, number)
 
     # --- in the thread ---
 
-    def _produce(self, iterator: Iterator[B]) -> _Batch[B] | None:
-        """The next batch, its known lookups begun; None: there are no more."""
+    def _read(
+        self,
+        iterator: Iterator[B],
+        coming: Queue[_Batch[B] | _End],
+        room: threading.Semaphore,
+        ended: threading.Event,
+    ) -> None:
         try:
-            value = next(iterator)
+            while room.acquire() and not ended.is_set():
+                coming.put(self._produce(next(iterator)))
         except StopIteration:
-            return None
+            coming.put(_End(None))
+        except BaseException as error:  # raised in the loop that takes the batches
+            coming.put(_End(error))
+
+    def _produce(self, value: B) -> _Batch[B]:
+        """The batch, its known lookups begun."""
         host = leaves_of(value)
         known = list(self._known)
         prepared = {}
@@ -146,7 +187,8 @@ class _Prefetcher(Generic[B]):
                 prepared[lookup] = self._prepare(lookup, parts)
         given = value if self._device is None else moved(value, self._device)
         leaves = host if self._device is None else leaves_of(given)
-        return _Batch(given, leaves, {name: leaf._version for name, leaf in leaves.items()}, prepared)
+        states = {name: _State.of(leaf) for name, leaf in leaves.items()}
+        return _Batch(given, leaves, states, prepared)
 
     def _prepare(self, lookup: _Lookup, parts: list[torch.Tensor]) -> Prepared:
         table = self._tables[lookup.table]
@@ -159,7 +201,7 @@ class _Prefetcher(Generic[B]):
         batch = self._current
         if batch is None or not any(part.numel() for part in parts):
             return None
-        views = [_View.find(part, batch.leaves, batch.versions) for part in parts]
+        views = [_View.find(part, batch.leaves, batch.states) for part in parts]
         found = tuple(view for view in views if view is not None)
         if len(found) < len(views):
             self._warn(self._tables[table])

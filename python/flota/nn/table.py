@@ -37,14 +37,8 @@ class Gradient:
     """The gradient of some rows: ``values[i]`` belongs to the batch's row i."""
 
     keys: Keys
-    rows: torch.Tensor
+    values: torch.Tensor
     samples: int  # of the batch: what a worker's gradient weighs in an average
-
-    @property
-    def values(self) -> torch.Tensor:
-        values = self.rows.grad
-        assert values is not None
-        return values
 
 
 class TableParameter(torch.nn.Parameter):
@@ -54,6 +48,7 @@ class TableParameter(torch.nn.Parameter):
     store: Store | None
     watcher: Watcher | None
     _gradients: list[Gradient]
+    _stepped: bool
     _hidden: bool
 
     @staticmethod
@@ -63,6 +58,7 @@ class TableParameter(torch.nn.Parameter):
         handle.store = None
         handle.watcher = None
         handle._gradients = []
+        handle._stepped = False
         handle._hidden = False
         return handle
 
@@ -82,7 +78,15 @@ class TableParameter(torch.nn.Parameter):
         return self.store
 
     def add_gradient(self, gradient: Gradient) -> None:
+        if self._stepped:
+            # Whoever zeroes gradients in place wants no more of those rows: in the next batch they are other rows.
+            self._gradients = [each for each in self._gradients if bool(each.values.any())]
+            self._stepped = False
         self._gradients.append(gradient)
+
+    def stepped(self) -> None:
+        """A step has used the gradient, which may still be on its way to the servers."""
+        self._stepped = True
 
     def gradient(self) -> Gradient | None:
         """The gradient of all rows that were looked up, each once."""
@@ -102,6 +106,10 @@ class TableParameter(torch.nn.Parameter):
     @property
     def grad(self) -> torch.Tensor | None:
         gradient = None if self._hidden else self.gradient()
+        if gradient is not None and self._stepped:
+            # Who asks may write to it.
+            gradient = Gradient(gradient.keys, gradient.values.clone(), gradient.samples)
+            self._gradients = [gradient]
         return None if gradient is None else gradient.values
 
     @grad.setter
@@ -111,6 +119,7 @@ class TableParameter(torch.nn.Parameter):
                 f"the gradient of table {self.options.name!r} belongs to its rows: change it in place"
             )
         self._gradients = []
+        self._stepped = False
 
 
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
@@ -118,6 +127,5 @@ def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     for gradient in gradients:
         keys.batch.lower_versions(gradient.keys.batch)
     values = torch.cat([gradient.values for gradient in gradients])
-    rows = values.new_empty(len(keys.batch), values.shape[1])
-    rows.grad = torch.zeros_like(rows).index_add_(0, keys.places.to(values.device), values)
-    return Gradient(keys, rows, sum(gradient.samples for gradient in gradients))
+    sums = values.new_zeros(len(keys.batch), values.shape[1]).index_add_(0, keys.places.to(values.device), values)
+    return Gradient(keys, sums, sum(gradient.samples for gradient in gradients))

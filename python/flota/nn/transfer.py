@@ -5,7 +5,7 @@ On the CPU all of this gives back what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -37,10 +37,14 @@ def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
     return copy
 
 
-def join(device: torch.device) -> None:
-    """The current stream may use what any thread has brought to ``device``."""
+def join(device: torch.device, values: Iterable[torch.Tensor]) -> None:
+    """The current stream may use these values, which another thread has brought to ``device``."""
     if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(_side_stream(device))
+        for value in values:
+            if value.device.type == "cuda":
+                value.record_stream(current)
 
 
 def to_host(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
