@@ -90,6 +90,7 @@ def test_a_nan_is_reported_with_worker_step_and_table_and_changes_nothing(begin,
     model, stepper = begin(mode)
     train(model, stepper, 3)
     keys = torch.arange(6)
+    stepper.communicator.settle()
     before = model.ids.pull(keys)
     loss = (model(keys) * torch.nan).mean()
     stepper.zero_grad()

@@ -108,6 +108,16 @@ def test_an_exchange_sends_a_share_and_takes_over_what_servers_have(workers):
             dense_copy[:] = [p.clone() for p in dense]
 
 
+def test_rows_pulled_ahead_of_an_exchange_are_not_older_than_what_it_told(workers):
+    first, second = workers
+    keys = first.embedding.weight.store.route(torch.tensor([3]))
+    ahead = first.embedding.weight.store.pull_ahead(keys, True, torch.device("cpu"))
+    second.step(torch.tensor([3]))
+    second.optimizer.communicator.exchange()
+    first.optimizer.communicator.exchange()
+    torch.testing.assert_close(ahead.rows()[0], second.rows()[3], rtol=0, atol=1e-6)
+
+
 def test_rows_that_are_looked_at_are_not_made(workers):
     first = workers[0]
     first.embedding.eval()

@@ -1,5 +1,7 @@
 """Rows that are pulled ahead: the same training, with the pulls out of the way."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -90,7 +92,8 @@ def test_what_was_prepared_is_used_and_what_was_changed_is_not():
     routed = []
     store = module.weight.store
     route, store.route = store.route, lambda keys: routed.append(keys.clone()) or route(keys)
-    for step, keys in enumerate(flota.prefetch([torch.arange(n, n + 4) for n in range(6)], module)):
+    batches = [torch.arange(n, n + 4) for n in range(6)]
+    for step, keys in enumerate(flota.prefetch(batches, module)):
         if step == 5:
             keys += 100
         routed.clear()
@@ -115,6 +118,43 @@ def test_numpy_batches_are_understood():
         warnings.simplefilter("error")
         for keys in flota.prefetch([np.arange(n) for n in range(1, 5)], module):
             module(torch.as_tensor(keys))
+
+
+def test_keys_of_a_numpy_batch_that_are_changed_are_pulled_again():
+    reset_names()
+    module = local(Embedding(None, 2, init=Uniform(-1, 1)))
+    for keys in flota.prefetch([np.arange(n, n + 5) for n in range(5)], module):
+        keys %= 3
+        assert torch.equal(module(torch.as_tensor(keys)).detach(), module.pull(torch.as_tensor(keys)))
+
+
+def test_batches_made_in_inference_mode_are_taken():
+    reset_names()
+    module = local(Embedding(None, 2))
+    with torch.inference_mode():
+        batches = [torch.arange(4) for _ in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for keys in flota.prefetch(batches, module):
+            module(keys)
+
+
+def test_a_loader_that_waits_for_data_does_not_keep_the_process_alive():
+    script = """
+import threading, torch, flota
+from flota.nn import Embedding
+def endless():
+    yield torch.arange(3)
+    yield torch.arange(3)
+    threading.Event().wait()
+for number, batch in enumerate(flota.prefetch(endless(), Embedding(None, 2), depth=3)):
+    if number == 1:
+        break
+print("ended")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "ended\n", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_error_of_the_loader_or_a_key_reaches_the_loop():
