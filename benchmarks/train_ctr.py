@@ -108,14 +108,15 @@ def worker(mode: str, seconds: float, out: str) -> None:
     Path(out).write_text(json.dumps(speed))
 
 
-def run(mode: str, seconds: float) -> float:
+def run(mode: str, seconds: float, script: str = __file__, *more: str) -> float:
+    """Trains in processes of their own, and returns the samples a second that they tell."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "speed.json")
         command = [sys.executable]
         if "x" in mode:
             servers, workers = mode.split()[1].split("x")
             command += ["-m", "flota.launch", "--server_num", servers, "--worker_num", workers, "--log_dir", folder]
-        command += [__file__, "--worker", mode, "--seconds", str(seconds), "--out", out]
+        command += [script, "--worker", mode, "--seconds", str(seconds), "--out", out, *more]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return float(json.loads(Path(out).read_text()))
 

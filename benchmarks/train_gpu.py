@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from train_ctr import DENSE, DIM, FEATURES, ROWS, Model, PlainTable
+from train_ctr import DENSE, DIM, FEATURES, ROWS, Model, PlainTable, run
 
 MODES = ["torch", "local", "async 1x1", "sync 1x1", "geo 1x1", "async 4x1"]
 BATCHES = [4096, 16384]
@@ -83,18 +80,6 @@ def worker(mode: str, size: int, seconds: float, out: str) -> None:
     flota.stop_worker()
 
 
-def run(mode: str, size: int, seconds: float) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "speed.json")
-        command = [sys.executable]
-        if "x" in mode:
-            servers, workers = mode.split()[1].split("x")
-            command += ["-m", "flota.launch", "--server_num", servers, "--worker_num", workers, "--log_dir", folder]
-        command += [__file__, "--worker", mode, "--size", str(size), "--seconds", str(seconds), "--out", out]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return float(json.loads(Path(out).read_text()))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
@@ -115,7 +100,7 @@ def main() -> None:
         best = dict.fromkeys(MODES, 0.0)
         for _ in range(arguments.rounds):
             for mode in MODES:
-                best[mode] = max(best[mode], run(mode, size, arguments.seconds))
+                best[mode] = max(best[mode], run(mode, arguments.seconds, __file__, "--size", str(size)))
         for mode in MODES:
             share = best[mode] / best["torch"]
             print(f"batch {size:6,} {mode:10} {best[mode]:12,.0f} samples/s, {share:.2f} of all rows in GPU memory")
