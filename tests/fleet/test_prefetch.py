@@ -157,6 +157,29 @@ print("ended")
     assert done.returncode == 0, done.stderr
 
 
+def test_a_process_may_end_while_a_batch_is_being_prepared():
+    script = """
+import torch, flota
+from flota.communicator.local import LocalCommunicator
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.nn import Embedding
+table = Embedding(None, 2)
+optimizer = DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0))
+optimizer.communicator = LocalCommunicator(optimizer)
+def endless():
+    while True:
+        yield torch.randint(1 << 40, (300_000,))
+batches = flota.prefetch(endless(), table, depth=4)
+for number, keys in enumerate(batches):
+    table(keys)
+    if number == 3:
+        break
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 def test_an_error_of_the_loader_or_a_key_reaches_the_loop():
     reset_names()
     module = local(Embedding(10, 2))

@@ -15,13 +15,15 @@ has no copy of.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import threading
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Queue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -34,6 +36,18 @@ from flota.nn.transfer import join
 
 B = TypeVar("B")
 
+_reading: weakref.WeakSet[_Prefetcher[Any]] = weakref.WeakSet()
+_LAST_WAIT = 5.0  # seconds
+
+
+@atexit.register
+def _let_threads_end() -> None:
+    """A daemon that is in native code when the interpreter ends takes the whole process down with it, so it is given
+    time to come out of it; one that waits for data is not waited for any longer."""
+    for prefetcher in list(_reading):
+        prefetcher.end()
+        prefetcher.thread.join(_LAST_WAIT)
+
 
 def prefetch(
     loader: Iterable[B], model: torch.nn.Module, *, depth: int = 1, device: torch.device | str | None = None
@@ -44,7 +58,8 @@ def prefetch(
     """
     checks.whole("depth", depth, 1, 1024)
     tables = {id(p): p for p in model.parameters() if isinstance(p, TableParameter)}
-    return _Prefetcher(loader, list(tables.values()), None if device is None else torch.device(device)).run(depth)
+    place = None if device is None else torch.device(device)
+    return _Prefetcher(loader, list(tables.values()), place, depth).run()
 
 
 @dataclass(frozen=True)
@@ -123,34 +138,40 @@ class _End:
 
 
 class _Prefetcher(Generic[B]):
-    def __init__(self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None) -> None:
+    def __init__(
+        self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None, depth: int
+    ) -> None:
         self._loader = loader
         self._tables = tables
         self._device = device
         self._known: dict[_Lookup, None] = {}  # in the order of a step
         self._current: _Batch[B] | None = None
         self._warned = False
-
-    def run(self, depth: int) -> Iterator[B]:
-        coming: Queue[_Batch[B] | _End] = Queue()
-        room = threading.Semaphore(depth)
-        ended = threading.Event()
+        self._room = threading.Semaphore(depth)
+        self._ended = threading.Event()
         # A daemon: a loader that waits for data must not keep the process from ending.
-        threading.Thread(
-            target=self._read, args=(iter(self._loader), coming, room, ended), name="flota prefetch", daemon=True
-        ).start()
+        self.thread = threading.Thread(target=self._read, name="flota prefetch", daemon=True)
+        self._coming: Queue[_Batch[B] | _End] = Queue()
+
+    def run(self) -> Iterator[B]:
+        _reading.add(self)
+        self.thread.start()
         try:
-            while isinstance(batch := coming.get(), _Batch):
-                room.release()
+            while isinstance(batch := self._coming.get(), _Batch):
+                self._room.release()
                 self._begin(batch)
                 yield batch.value
             if batch.error is not None:
                 raise batch.error
         finally:
-            ended.set()
-            room.release()
+            self.end()
             for table in self._tables:
                 table.watcher = None
+
+    def end(self) -> None:
+        """Nothing more is read."""
+        self._ended.set()
+        self._room.release()
 
     def _begin(self, batch: _Batch[B]) -> None:
         self._current = batch
@@ -161,20 +182,17 @@ class _Prefetcher(Generic[B]):
 
     # --- in the thread ---
 
-    def _read(
-        self,
-        iterator: Iterator[B],
-        coming: Queue[_Batch[B] | _End],
-        room: threading.Semaphore,
-        ended: threading.Event,
-    ) -> None:
+    def _read(self) -> None:
         try:
-            while room.acquire() and not ended.is_set():
-                coming.put(self._produce(next(iterator)))
+            iterator = iter(self._loader)
+            while self._room.acquire() and not self._ended.is_set():
+                value = next(iterator)
+                if not self._ended.is_set():
+                    self._coming.put(self._produce(value))
         except StopIteration:
-            coming.put(_End(None))
+            self._coming.put(_End(None))
         except BaseException as error:  # raised in the loop that takes the batches
-            coming.put(_End(error))
+            self._coming.put(_End(error))
 
     def _produce(self, value: B) -> _Batch[B]:
         """The batch, its known lookups begun."""
