@@ -205,12 +205,14 @@ def test_a_gradient_too_large_for_float16_is_refused(fresh):
     worker = Worker(fresh, 0, 1, DistributedStrategy(Async(), dense_dtype="float16"))
     worker.begin()
     before = worker.layer.bias.detach().clone()
+    row = worker.table.pull(torch.tensor([1]))
     loss = worker.layer(worker.table(torch.tensor([1]))).sum() * 1e6
     loss.backward()
     with pytest.raises(NonFiniteValues, match=r"the gradients of step 1 were lost: .*which float16 cannot hold"):
         worker.optimizer.step()
     worker.optimizer.communicator.pause()
     assert torch.equal(worker.layer.bias, before)
+    assert torch.equal(worker.table.pull(torch.tensor([1])), row), "nothing of the step was sent"
 
 
 def test_a_worker_that_waits_too_long_names_the_slow_ones(fresh):

@@ -39,8 +39,9 @@ class AsyncCommunicator:
         self._step += 1
         gradients = self._gradients()
         if self._dense_in_step:
-            self._queue.put(gradients.without_dense())
+            # Dense ones first: they may be refused (values that dense_dtype cannot hold), and then nothing was sent.
             self._receiver.send_and_take(gradients)
+            self._queue.put(gradients.without_dense())
             return
         self._queue.put(gradients)
         level, needed = 0, 0
