@@ -27,6 +27,7 @@ PYTHON_LAYERS = """
     saving inference
     communicator
     nn optim data metrics checkpoint
+    workers
     client server
     tables
     roles strategy report
