@@ -39,7 +39,7 @@ PYTHON_LAYERS = """
 
 NATIVE_LAYERS = """
     bindings
-    server client
+    server client data
     wire durable
     table
     optim

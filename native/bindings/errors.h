@@ -25,5 +25,7 @@ void bind_specs(nanobind::module_& module);
 void bind_tables(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
+void bind_data(nanobind::module_& module);
+void bind_stores(nanobind::module_& module);
 
 }  // namespace flota

@@ -1,0 +1,194 @@
+#include "data/column_text.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "data/text.h"
+
+namespace flota {
+namespace {
+
+// float(log1p(n)) of small whole numbers: most counts are, and the logarithm is most of their cost.
+constexpr size_t kLogs = 1 << 12;
+const std::array<float, kLogs>& logarithms() {
+  static const auto table = [] {
+    std::array<float, kLogs> logs{};
+    for (size_t i = 0; i < kLogs; ++i) logs[i] = static_cast<float>(std::log1p(static_cast<double>(i)));
+    return logs;
+  }();
+  return table;
+}
+
+float logarithm(double number, const std::array<float, kLogs>& logs) {
+  if (number <= 0) return 0;
+  if (number < kLogs && number == std::floor(number)) return logs[static_cast<size_t>(number)];
+  return static_cast<float>(std::log1p(number));
+}
+
+bool is_number(Conversion conversion) {
+  return conversion == Conversion::kNumber || conversion == Conversion::kLogNumber || conversion == Conversion::kLabel;
+}
+
+std::string in_column(const TextColumn& column, std::string what) {
+  return "column '" + column.name + "': " + std::move(what);
+}
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+// The id of one text; false: it has none.
+bool id_of(const TextColumn& column, std::string_view text, const char* readable, int64_t& id) {
+  switch (column.conversion) {
+    case Conversion::kHash:
+      id = hashed_id(hash_text(column.salt, text, readable), column.buckets);
+      return true;
+    case Conversion::kVocabulary:
+      id = column.vocabulary->find(text);
+      return true;
+    default:
+      return parse_id(text, id);
+  }
+}
+
+}  // namespace
+
+size_t Vocabulary::Hash::operator()(std::string_view word) const { return hash_text(0, word); }
+
+Vocabulary::Vocabulary(const std::vector<std::string>& words) {
+  ids_.reserve(words.size());
+  for (const std::string& word : words) ids_.emplace(word, static_cast<int64_t>(ids_.size()) + 1);
+}
+
+Result<ColumnText> ColumnText::make(std::shared_ptr<const Layout> layout, std::vector<TextColumn> columns,
+                                    char delimiter) {
+  if (columns.empty()) return invalid("lines must have at least one column");
+  if (delimiter == '\n' || delimiter == 0) return invalid("a newline cannot stand between columns");
+  uint32_t next_list = 0;
+  for (const TextColumn& column : columns) {
+    if (column.conversion == Conversion::kSkip) continue;
+    if (column.field >= layout->fields().size()) return invalid(in_column(column, "there is no such field"));
+    const Field& field = layout->fields()[column.field];
+    const bool floats = field.element_bytes() == sizeof(float);
+    if (floats != is_number(column.conversion)) return invalid(in_column(column, "its field holds another kind"));
+    if (!field.is_list() && column.position >= field.width) return invalid(in_column(column, "it is out of its field"));
+    if (field.is_list() != (column.separator != 0)) return invalid(in_column(column, "lists have a separator"));
+    if (column.conversion == Conversion::kVocabulary && !column.vocabulary) {
+      return invalid(in_column(column, "it needs a vocabulary"));
+    }
+    if (!field.is_list()) continue;
+    if (column.field < next_list) return invalid(in_column(column, "lists must come in the order of their fields"));
+    if (floats) return invalid(in_column(column, "lists of numbers are not read from columns"));
+    next_list = column.field + 1;
+  }
+  ColumnText text;
+  text.layout_ = std::move(layout);
+  text.columns_ = std::move(columns);
+  text.delimiter_ = delimiter;
+  return text;
+}
+
+std::string ColumnText::convert_list(const TextColumn& column, std::string_view text, Place& place) const {
+  uint32_t count = 0;
+  while (!text.empty()) {
+    const size_t cut = std::min(text.find(column.separator), text.size());
+    const std::string_view one = text.substr(0, cut);
+    text.remove_prefix(std::min(cut + 1, text.size()));
+    if (one.empty()) continue;
+    int64_t id = 0;
+    if (!id_of(column, one, place.readable, id)) return in_column(column, quoted(one) + " is no whole number");
+    put(place.tail + count * sizeof id, id);
+    ++count;
+  }
+  put(place.row + layout_->offset(column.field), count);
+  place.tail += count * sizeof(int64_t);
+  return {};
+}
+
+std::string ColumnText::convert(const TextColumn& column, std::string_view text, Place& place) const {
+  if (column.conversion == Conversion::kSkip) return {};
+  if (column.separator != 0) return convert_list(column, text, place);
+  if (!is_number(column.conversion)) {
+    std::byte* out = place.row + layout_->offset(column.field) + column.position * sizeof(int64_t);
+    int64_t id = 0;
+    if (text.empty() && column.missing) {
+      id = static_cast<int64_t>(*column.missing);
+    } else if (!id_of(column, text, place.readable, id)) {
+      return in_column(column, text.empty() ? "it is empty" : quoted(text) + " is no whole number");
+    }
+    put(out, id);
+    return {};
+  }
+  std::byte* out = place.row + layout_->offset(column.field) + column.position * sizeof(float);
+  if (text.empty() && column.missing) {
+    put(out, static_cast<float>(*column.missing));
+    return {};
+  }
+  if (column.conversion == Conversion::kLabel) {
+    if (text.size() != 1 || (text[0] != '0' && text[0] != '1')) {
+      return "the label " + quoted(text) + " of column '" + column.name + "' is neither 0 nor 1";
+    }
+    put(out, static_cast<float>(text[0] - '0'));
+    return {};
+  }
+  double number = 0;
+  if (!parse_number(text, number)) {
+    return in_column(column, text.empty() ? "it is empty" : quoted(text) + " is no number");
+  }
+  const float value = column.conversion == Conversion::kLogNumber
+                          ? logarithm(number, logarithms())
+                          : static_cast<float>((number - column.shift) / column.scale);
+  if (!std::isfinite(value)) return in_column(column, quoted(text) + " is too large a number");
+  put(out, value);
+  return {};
+}
+
+std::string ColumnText::wrong_count(size_t count) const {
+  const std::string by = delimiter_ == '\t' ? "tabs" : quoted({&delimiter_, 1});
+  return std::to_string(count) + " columns by " + by + ", not " + std::to_string(columns_.size());
+}
+
+Parsed ColumnText::parse(std::string_view text, BadLines policy, Samples& out) const {
+  Parsed parsed;
+  const char* begin = text.data();
+  const char* const end = begin + text.size();
+  Cutter cutter(begin, end, delimiter_);
+  while (begin < end) {
+    size_t tail = 0;
+    if (layout_->has_lists()) {
+      const auto* newline = static_cast<const char*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
+      const auto length = static_cast<size_t>((newline == nullptr ? end : newline) - begin);
+      // A value and what stands before it are two characters at least, and eight bytes.
+      tail = 4 * length + 8 * (layout_->lists().size() + 1);
+    }
+    std::byte* row = out.open(tail);
+    Place place{row, row + layout_->fixed_bytes(), end};
+    std::string wrong;
+    size_t count = 0;
+    const char* cut = nullptr;
+    do {
+      cut = cutter.next();
+      const bool last = cut == end || *cut == '\n';
+      std::string_view field(begin, static_cast<size_t>(cut - begin));
+      if (last && !field.empty() && field.back() == '\r') field.remove_suffix(1);
+      if (count < columns_.size() && wrong.empty()) wrong = convert(columns_[count], field, place);
+      ++count;
+      begin = cut == end ? end : cut + 1;
+      if (last) break;
+    } while (true);
+    // The number of columns tells more than what a column out of place holds.
+    if (count != columns_.size()) wrong = wrong_count(count);
+    if (wrong.empty()) {
+      out.close(static_cast<size_t>(place.tail - place.row) - layout_->fixed_bytes());
+    } else {
+      parsed.add(parsed.lines, std::move(wrong));
+    }
+    ++parsed.lines;
+    if (parsed.bad > 0 && policy == BadLines::kStop) break;
+  }
+  return parsed;
+}
+
+}  // namespace flota

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/layout.h"
+
+namespace flota {
+
+// Bytes that grow at their end. Large ones are the system's own pages: they grow without being copied, and go back to
+// it at once when they are freed.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  // Room for `more` bytes behind the end. What was there may move.
+  std::byte* reserve(size_t more) {
+    if (size_ + more > capacity_) grow(size_ + more);
+    return data_ + size_;
+  }
+  void advance(size_t bytes) { size_ += bytes; }
+
+ private:
+  void grow(size_t least);
+  void swap(Buffer& other) noexcept;
+
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+  bool mapped_ = false;
+};
+
+// Samples, each a row of bytes as its layout says. One thread's own while it grows; then any thread may read it.
+class Samples {
+ public:
+  explicit Samples(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) {}
+  Samples(Samples&&) = default;
+
+  const Layout& layout() const { return *layout_; }
+  const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
+  size_t size() const { return size_; }
+  size_t bytes() const { return rows_.size() + begins_.size() * sizeof(uint32_t); }
+
+  std::span<const std::byte> row(size_t i) const {
+    if (!layout_->has_lists()) return {rows_.data() + i * layout_->fixed_bytes(), layout_->fixed_bytes()};
+    const size_t begin = size_t{begins_[i]} * 8;
+    const size_t end = i + 1 < size_ ? size_t{begins_[i + 1]} * 8 : rows_.size();
+    return {rows_.data() + begin, end - begin};
+  }
+
+  // Room for another row with up to `tail` bytes of lists, to be written to and then kept by close(); nothing happens
+  // to a row that is opened and never closed.
+  std::byte* open(size_t tail = 0) { return rows_.reserve(layout_->fixed_bytes() + tail); }
+  void close(size_t tail = 0) {
+    if (layout_->has_lists()) begins_.push_back(static_cast<uint32_t>(rows_.size() / 8));
+    rows_.advance(layout_->fixed_bytes() + tail);
+    ++size_;
+  }
+  void append(std::span<const std::byte> row);
+
+ private:
+  std::shared_ptr<const Layout> layout_;
+  Buffer rows_;
+  std::vector<uint32_t> begins_;  // of rows that differ in length, in eights of bytes
+  size_t size_ = 0;
+};
+
+// One field of a batch.
+struct Column {
+  Field field;
+  size_t samples = 0;
+  size_t count = 0;                         // of values
+  std::unique_ptr<std::byte[]> values;      // samples * width, or all values of a list
+  std::unique_ptr<int64_t[]> offsets = {};  // lists: samples + 1 places, where each sample's values begin and end
+};
+
+// The rows as a batch, one column for each field.
+std::vector<Column> gather(const Layout& layout, std::span<const std::byte* const> rows);
+
+}  // namespace flota
