@@ -82,7 +82,7 @@ def auc_of(model: Model, clicks: Clicks) -> float:
     model.eval()
     batches = list(clicks.batches(4096))
     scores = [model(torch.from_numpy(dense), torch.from_numpy(ids)) for dense, ids, _ in batches]
-    return flota.metrics.auc(torch.cat(scores), np.concatenate([label for _, _, label in batches]))
+    return flota.metrics.roc_auc(torch.cat(scores), np.concatenate([label for _, _, label in batches]))
 
 
 def worker(name: str, arguments: argparse.Namespace) -> None:

@@ -87,7 +87,7 @@ def auc_of(model: CtrDnn, batches: Iterable[Batch]) -> float:
         labels.append(label)
     model.train()
     everybody = [np.concatenate(flota.util.all_gather(np.concatenate(parts))) for parts in (scores, labels)]
-    return flota.metrics.auc(*everybody)
+    return flota.metrics.roc_auc(*everybody)
 
 
 def main_function(arguments: argparse.Namespace) -> None:

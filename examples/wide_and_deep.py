@@ -67,7 +67,7 @@ def test_auc(model: WideDeep, arguments: argparse.Namespace) -> float:
         labels.append(label)
     model.train()
     everybody = [np.concatenate(flota.util.all_gather(np.concatenate(parts))) for parts in (scores, labels)]
-    return flota.metrics.auc(*everybody)
+    return flota.metrics.roc_auc(*everybody)
 
 
 def main() -> None:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flota.client import Client
+if TYPE_CHECKING:
+    from flota.client import Client
 
 
 class Workers(Protocol):
