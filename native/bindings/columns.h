@@ -7,7 +7,7 @@
 #include "data/samples.h"
 
 // What the answer of a batch is in Python: an array a matrix, (values, offsets) a list.
-#define FLOTA_BATCH_COLUMNS "list[NDArray | tuple[NDArray, NDArray]]"
+#define FLOTA_BATCH_COLUMNS "list[object]"
 
 namespace flota {
 

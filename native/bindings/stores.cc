@@ -35,6 +35,9 @@ void bind_stores(nb::module_& module) {
           },
           nb::arg("begin"), nb::arg("count"),
           nb::sig("def batch(self, begin: int, count: int) -> " FLOTA_BATCH_COLUMNS))
+      // Nothing changes a layout once it is made.
+      .def_prop_ro("layout",
+                   [](const SampleStore& self) { return std::const_pointer_cast<Layout>(self.shared_layout()); })
       .def_prop_ro("bytes", &SampleStore::bytes)
       .def("__len__", &SampleStore::size);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from flota.errors import InvalidArgument
@@ -56,6 +57,14 @@ def default_timeout() -> float:
 def child_environment(**settings: str) -> dict[str, str]:
     """This process's environment with some settings on top, for a process that it starts."""
     return {**os.environ, **settings}
+
+
+def command_environment() -> dict[str, str]:
+    """What a user's command gets: this process's environment without the job's secret. ``python`` is this one, also
+    where its virtual environment is not activated."""
+    kept = {name: value for name, value in os.environ.items() if name not in (SECRET, SECRET_FILE)}
+    kept["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
+    return kept
 
 
 def pod_ip() -> str:

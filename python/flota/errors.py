@@ -15,6 +15,8 @@
     │   ├── WrongServer                     it is not the server expected at that address
     │   └── ProtocolError                   it sent bytes that make no sense
     ├── StaleEpoch                          a newer incarnation of this worker is at work
+    ├── DataError (also ValueError)         training data that is not what it should be
+    │   └── MissingFile (also FileNotFoundError)       a data file that is not there
     ├── CheckpointError                     a checkpoint that is missing, damaged, or not the model's
     ├── ClientClosed                        close() was called
     └── SystemFailure (also OSError)        the operating system refused: a port, memory, a file
@@ -81,6 +83,14 @@ class ProtocolError(ServerError):
 
 class StaleEpoch(FlotaError):
     """A newer incarnation of this worker is at work; this one must stop."""
+
+
+class DataError(FlotaError, ValueError):
+    """Training data that is not what it should be; the message names file, line and command."""
+
+
+class MissingFile(DataError, FileNotFoundError):
+    """A data file that is not there."""
 
 
 class CheckpointError(FlotaError):

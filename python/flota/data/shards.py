@@ -1,17 +1,48 @@
-"""Which worker reads what: whole files, or its part of each batch."""
+"""Which worker reads what: files and pieces of them, or its part of each batch."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 from flota import checks
+from flota.data.formats.files import File as DataFile
 from flota.errors import InvalidArgument
 
 File = TypeVar("File", bound="str | os.PathLike[str]")
 
 _MOST_WORKERS = 1 << 20
+
+_LEAST_BYTES, _MOST_BYTES = 4 << 20, 64 << 20  # of a piece
+_PIECES = 16  # for each worker, if the files are large enough
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is handed out at a time: a file, or a part of it. ``begin`` and ``end`` count in what its format counts
+    in (bytes, row groups); None: to the end."""
+
+    file: DataFile
+    begin: int = 0
+    end: int | None = None
+
+
+def cut_by_bytes(file: DataFile, most: int) -> list[Piece]:
+    """Pieces of a text of about the same size, ``most`` bytes or less. A line belongs to where it begins."""
+    if not file.cuttable or file.size is None or file.size <= most:
+        return [Piece(file)]
+    count = -(-file.size // most)
+    ends = [file.size * number // count for number in range(count + 1)]
+    return [Piece(file, begin, end) for begin, end in pairwise(ends)]
+
+
+def piece_bytes(files: Sequence[DataFile], workers: int) -> int:
+    """How large pieces should be: small enough for workers to end together, large enough to be worth a request."""
+    total = sum(file.size or 0 for file in files)
+    return min(max(total // (workers * _PIECES), _LEAST_BYTES), _MOST_BYTES)
 
 
 def check_worker(worker_index: int, worker_num: int) -> tuple[int, int]:

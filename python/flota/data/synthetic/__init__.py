@@ -14,10 +14,13 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from flota import checks
-from flota.data.criteo import DENSE, FEATURES, Batch, write_criteo
-from flota.data.planted import (
+from flota.data.criteo import DENSE, FEATURES, write_criteo
+from flota.data.features import Batch
+from flota.data.shards import check_worker, own_batches, own_part
+from flota.data.synthetic.planted import (
     GOLDEN,
     ClickModel,
     Floats,
@@ -29,7 +32,6 @@ from flota.data.planted import (
     halves,
     mix,
 )
-from flota.data.shards import check_worker, own_batches, own_part
 from flota.errors import InvalidArgument
 
 _MOST_ROWS = 1 << 40
@@ -111,8 +113,8 @@ class Clicks:
             while some := list(islice(places, -(-_CHUNK // batch_size))):
                 numbers = np.concatenate([np.arange(part.start, part.stop) for part in some])
                 dense, ids, _, label = self._model.look((numbers * factor + shift) % self.rows + self.first)
-                ends = np.cumsum([len(part) for part in some])[:-1]
-                yield from map(Batch, np.split(dense, ends), np.split(ids, ends), np.split(label, ends))
+                sizes = [len(part) for part in some]
+                yield from map(Batch, *(torch.split(torch.from_numpy(each), sizes) for each in (dense, ids, label)))
 
         return generate()
 

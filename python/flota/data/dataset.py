@@ -1,0 +1,229 @@
+"""Data sets: files of samples, read by all workers of a job together.
+
+    dataset = flota.data.QueueDataset()
+    dataset.init(batch_size=512, thread_num=2, pipe_command="python criteo_reader.py", use_var=variables)
+    dataset.set_filelist(files)
+    for batch in dataset:          # one epoch
+        …
+
+Give every worker the whole list: each sample goes to one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
+
+import torch.utils.data
+
+from flota import _core, checks, workers
+from flota.data.formats.files import File, look_at
+from flota.data.formats.pipes import PLAIN, Piped
+from flota.data.formats.text import slot_text
+from flota.data.formats.trouble import Policy, Skipped, Trouble
+from flota.data.leases import LEASE_SECONDS, Assignment, Epoch, Fixed, Leases
+from flota.data.reading import Pass
+from flota.data.shards import Piece, piece_bytes
+from flota.data.slots import Arrays, SlotPlace, Slots
+from flota.errors import DataError, InvalidArgument
+
+Sharing = Literal["lease", "static", "none"]
+
+# How many data sets of the same files this process has made: each has epochs of its own.
+_twins: Counter[str] = Counter()
+
+
+class Schema(Protocol):
+    """What samples are made of."""
+
+    layout: _core.Layout
+
+    def slots(self) -> list[SlotPlace]: ...
+
+    def batch(self, arrays: Arrays) -> Any: ...
+
+
+class Format(Protocol):
+    """How samples lie in files."""
+
+    def pieces(self, file: File, most_bytes: int) -> list[Piece]: ...
+
+    def read(self, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]: ...
+
+
+class SchemaFormat(Protocol):
+    """A format that brings its schema: ``Criteo()``, ``Csv(…)``, ``Parquet(…)``."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def reader(self) -> Format: ...
+
+
+class DatasetSettings:
+    """What ``QueueDataset`` and ``InMemoryDataset`` have in common: the settings, and the files."""
+
+    _shares: tuple[str | None, ...] = (None, "lease", "static", "none")
+
+    def __init__(self) -> None:
+        self._files: list[str] | None = None
+        self._schema: Schema | None = None
+        self._settings: dict[str, Any] = {}
+
+    def init(
+        self,
+        batch_size: int = 1,
+        thread_num: int = 1,
+        use_var: Sequence[Any] | None = None,
+        pipe_command: str = PLAIN,
+        input_type: int = 0,
+        fs_name: str = "",
+        fs_ugi: str = "",
+        download_cmd: str = PLAIN,
+        *,
+        schema: Schema | None = None,
+        format: SchemaFormat | None = None,
+        sharing: Sharing | None = None,
+        on_error: Policy = "stop",
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Says how samples are read.
+
+        ``batch_size``: samples of a batch; the last one may have fewer. ``thread_num``: threads that read.
+
+        What the files hold: slot text for the variables ``use_var`` or the features ``schema``, printed by
+        ``pipe_command`` for each file (``cat``: the files hold it themselves, and no process is started); or what
+        ``format`` says. ``download_cmd`` prints a file, given its name. ``fs_name`` ("hdfs://host:port") is put before
+        names without a scheme, ``fs_ugi`` ("user,password") is who reads there.
+
+        ``sharing`` is how workers with the same list of files share it: "lease" hands pieces to whoever is free,
+        "static" gives each the same pieces in every run, "none" reads everything on every worker. Unless given it is
+        "static" in sync mode and "lease" in the others. ``lease_seconds``: a worker that is silent for so long loses
+        its pieces to others.
+
+        ``on_error``: "stop" ends with an error at the first bad line, file or command; "skip" goes on without it, says
+        so on standard error, and counts it in ``skipped``.
+        """
+        self._batch_size = checks.whole("batch_size", batch_size, 1, 1 << 30)
+        self._threads = checks.whole("thread_num", thread_num, 1, 1024)
+        if input_type != 0:
+            raise InvalidArgument(f"input_type must be 0 (a sample a line), not {input_type!r}")
+        if sharing not in self._shares:
+            raise InvalidArgument(f"sharing must be one of {self._shares[1:]}, not {sharing!r}")
+        self._sharing: Sharing | None = sharing
+        self._lease_seconds = checks.number("lease_seconds", lease_seconds, 0.1, 86400.0)
+        self._trouble = Trouble(on_error)
+        self._remote = _remote_files(fs_name, fs_ugi)
+        self._set_format(use_var, schema, format, pipe_command, download_cmd)
+        self._plan: list[Piece] | None = None
+
+    def _set_format(
+        self,
+        use_var: Sequence[Any] | None,
+        schema: Schema | None,
+        format: SchemaFormat | None,
+        pipe_command: str,
+        download_cmd: str,
+    ) -> None:
+        given = [name for name, value in (("use_var", use_var), ("schema", schema), ("format", format)) if value]
+        if len(given) != 1:
+            raise InvalidArgument(f"give one of use_var, schema and format, not {' and '.join(given) or 'none'}")
+        if format is not None:
+            if pipe_command != PLAIN or download_cmd != PLAIN:
+                raise InvalidArgument("pipe_command and download_cmd make slot text: they do not go with format")
+            self._schema, self._format = format.schema, format.reader()
+            return
+        self._schema = schema if schema is not None else Slots(use_var or [])
+        text = slot_text(self._schema.layout, self._schema.slots())
+        plain = pipe_command == PLAIN and download_cmd == PLAIN
+        self._format = text if plain else Piped(text, pipe_command, download_cmd)
+
+    def set_filelist(self, filelist: Sequence[str | os.PathLike[str]]) -> None:
+        """The files: paths, or URLs of any file system that fsspec knows (hdfs://, s3://, https://)."""
+        if isinstance(filelist, (str, bytes, os.PathLike)):
+            raise InvalidArgument(f"set_filelist takes a list of paths, not {filelist!r}")
+        self._files = [os.fspath(path) for path in filelist]
+        self._plan = None
+        self._epochs = 0
+
+    def get_filelist(self) -> list[str]:
+        return list(self._files or [])
+
+    @property
+    def skipped(self) -> Skipped:
+        """Lines and files that ``on_error="skip"`` has left out so far, on this worker."""
+        self._check_ready()
+        return self._trouble.skipped
+
+    def _check_ready(self) -> Schema:
+        if self._schema is None:
+            raise InvalidArgument("call init() of the data set first: it says how samples are read")
+        if self._files is None:
+            raise InvalidArgument("call set_filelist() of the data set first")
+        if not self._files:
+            raise DataError("the list of files is empty: there is nothing to read")
+        return self._schema
+
+    def _pieces(self) -> list[Piece]:
+        """What is handed out, the same on every worker with the same files."""
+        if self._plan is None:
+            found = [look_at(self._remote + path if "://" not in path else path) for path in self._files or []]
+            most = piece_bytes(found, workers.current().count)
+            self._plan = [piece for file in found for piece in self._format.pieces(file, most)]
+            text = json.dumps([[piece.file.path, piece.file.size, piece.begin, piece.end] for piece in self._plan])
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            self._name = f"{digest}#{_twins[digest]}"
+            _twins[digest] += 1
+        return self._plan
+
+    def _begin(self) -> Pass[Any]:
+        """A new pass over this worker's part of the data."""
+        schema = self._check_ready()
+        pieces = self._pieces()
+        lanes = min(self._threads, len(pieces))
+        assignment = self._assign(len(pieces), lanes)
+
+        return Pass(assignment, self._read_piece, lanes, self._batch_size, schema.batch)
+
+    def _read_piece(self, number: int) -> Iterator[_core.Samples]:
+        return self._format.read(self._pieces()[number], self._trouble)
+
+    def _assign(self, pieces: int, lanes: int) -> Assignment:
+        team = workers.current()
+        loader = torch.utils.data.get_worker_info()
+        if loader is not None:
+            shares = self._sharing != "none"
+            place, places = (team.index, team.count) if shares else (0, 1)
+            return Fixed(pieces, lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
+        if self._sharing == "none":
+            return Fixed(pieces, lanes, 0, 1)
+        epoch = Epoch(self._name, self._epochs, pieces)
+        self._epochs += 1
+        static = self._sharing == "static" or (self._sharing is None and (team.in_step or team.count == 1))
+        return Leases(epoch, lanes, static, self._lease_seconds)
+
+
+def _remote_files(fs_name: str, fs_ugi: str) -> str:
+    if not fs_name:
+        if fs_ugi:
+            raise InvalidArgument("fs_ugi is who reads at fs_name, which is not given")
+        return ""
+    scheme, separator, place = fs_name.rstrip("/").partition("://")
+    if not separator:
+        raise InvalidArgument(f"fs_name must be a URL such as hdfs://host:9000, not {fs_name!r}")
+    user = fs_ugi.replace(",", ":", 1) + "@" if fs_ugi else ""
+    return f"{scheme}://{user}{place}"
+
+
+class QueueDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
+    """Streams samples from files: each iteration is an epoch. Nothing is kept.
+
+    An ordinary iterable of batches; ``DataLoader(dataset, batch_size=None)`` takes it too.
+    """
+
+    def __iter__(self) -> Pass[Any]:
+        return self._begin()

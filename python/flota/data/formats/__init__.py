@@ -1,0 +1,1 @@
+"""How samples lie in files: slot text, columns of text, CSV, Parquet."""

@@ -1,0 +1,233 @@
+"""Who reads which piece of the data: the coordinator hands pieces out, and knows how far each was trained.
+
+A worker asks for a piece when it has room. It tells how many of a piece's samples the tables have learnt from; it has
+to say so from time to time to keep it. What a worker that falls silent had is handed out again, from where it was.
+
+The bound: while nobody dies, every sample of an epoch is trained exactly once. When a worker dies, what it trained and
+had not told yet is trained again by whoever gets its pieces: at most ``REPORT_SAMPLES`` samples and a batch for each
+of its reader threads' pieces, and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from flota import _core, workers
+from flota.errors import FlotaError
+from flota.workers import Workers
+
+REPORT_SAMPLES = 8192
+LEASE_SECONDS = 10.0
+
+# Seconds between two questions when all is in others' hands. Not spent at the coordinator: questions go one at a time,
+# and what was trained must be told meanwhile.
+_PATIENCE = 0.05
+
+_DONE, _RELEASED = 1, 2
+
+_GRANTED, _NONE, _OVER = 1, 2, 3
+
+
+@functools.cache
+def own_coordinator() -> _core.Leases:
+    """This process's own, where there are no servers."""
+    return _core.Leases()
+
+
+class Leased(NamedTuple):
+    """A piece to read, and how many of its samples were trained before."""
+
+    piece: int
+    skip: int
+
+
+class Mark(NamedTuple):
+    """So many of a piece's samples; all of them, if done."""
+
+    piece: int
+    samples: int
+    done: bool
+
+
+class Assignment(Protocol):
+    """Hands out pieces to the reader threads of one worker. Thread safety: any thread."""
+
+    def next(self, lane: int) -> Leased | None:
+        """The next piece for a thread; None: there are no more. May wait for what other workers give back."""
+
+    def trained(self, marks: Sequence[Mark], samples: int) -> None:
+        """The steps so far have used these, among them so many samples that were not told yet."""
+
+    def flush(self) -> None:
+        """Tells all that is in the tables by now."""
+
+    def untold(self) -> bool:
+        """Whether something was trained that is not told yet, because the tables do not have it."""
+
+    def lost(self, piece: int) -> bool:
+        """Whether the piece is somebody else's by now."""
+
+    def close(self) -> None:
+        """Nothing more is asked for; what is not done is given back."""
+
+
+class Fixed:
+    """Each piece by its number: for processes that cannot ask anybody, such as a ``DataLoader``'s."""
+
+    def __init__(self, count: int, lanes: int, place: int, places: int) -> None:
+        self._next = [place + places * lane for lane in range(lanes)]
+        self._stride = places * lanes
+        self._count = count
+
+    def next(self, lane: int) -> Leased | None:
+        piece = self._next[lane]
+        self._next[lane] += self._stride
+        return Leased(piece, 0) if piece < self._count else None
+
+    def trained(self, marks: Sequence[Mark], samples: int) -> None:
+        """Nobody asks."""
+
+    def flush(self) -> None:
+        """Nobody asks."""
+
+    def untold(self) -> bool:
+        return False
+
+    def lost(self, piece: int) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Told(NamedTuple):
+    """What a worker's trained batches were made of, and the step that used them."""
+
+    step: int
+    marks: Sequence[Mark]
+
+
+@dataclass
+class Epoch:
+    """What is handed out: the pieces of one pass over a data set."""
+
+    name: str
+    number: int
+    pieces: int
+
+
+class Leases:
+    """Pieces by lease from the job's coordinator. With ``classes``, each thread of each worker gets every so manieth
+    piece, whoever is faster."""
+
+    def __init__(self, epoch: Epoch, lanes: int, classes: bool, seconds: float = LEASE_SECONDS) -> None:
+        self._epoch = epoch
+        self._workers: Workers = workers.current()
+        self._lanes = lanes
+        self._classes = classes
+        self._seconds = seconds
+        self._lock = threading.Lock()  # one question at a time: each has its number
+        self._calls = 0
+        self._held: dict[int, int] = {}  # pieces, and samples trained
+        self._lost: set[int] = set()
+        self._trained: deque[Told] = deque()
+        self._untold = 0
+        self._closed = threading.Event()
+        self._renewal = threading.Thread(target=self._renew, name="flota leases", daemon=True)
+        self._renewal.start()
+
+    def next(self, lane: int) -> Leased | None:
+        while not self._closed.is_set():
+            outcome, piece, skip = self._ask(lane)
+            if outcome == _GRANTED:
+                return Leased(piece, skip)
+            if outcome == _OVER:
+                return None
+            self._closed.wait(_PATIENCE)
+        return None
+
+    def trained(self, marks: Sequence[Mark], samples: int) -> None:
+        self._trained.append(Told(self._workers.steps, marks))
+        self._untold += samples
+        if self._untold >= REPORT_SAMPLES or self._workers.in_step:
+            self.flush()
+
+    def flush(self) -> None:
+        self._untold = 0
+        self._ask(None)
+
+    def untold(self) -> bool:
+        return bool(self._trained)
+
+    def lost(self, piece: int) -> bool:
+        return piece in self._lost
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._renewal.join()
+        self._ask(None, release=True)
+
+    def _renew(self) -> None:
+        while not self._closed.wait(self._seconds / 3):
+            # A server that is gone is told to the thread that trains, by its next question or push.
+            with suppress(FlotaError):
+                self._ask(None)
+
+    def _progress(self, release: bool) -> list[tuple[int, int, int]]:
+        done = set()
+        while self._trained and self._trained[0].step <= self._workers.applied:
+            for mark in self._trained.popleft().marks:
+                if mark.piece in self._held:
+                    self._held[mark.piece] = max(mark.samples, self._held[mark.piece])
+                    if mark.done:
+                        done.add(mark.piece)
+        flags = {piece: _DONE if piece in done else _RELEASED if release else 0 for piece in self._held}
+        progress = [(piece, samples, flags[piece]) for piece, samples in self._held.items()]
+        for piece in done:
+            del self._held[piece]
+        return progress
+
+    def _ask(self, lane: int | None, release: bool = False) -> tuple[int, int, int]:
+        first, stride = 0, 1
+        if self._classes and lane is not None:
+            first = self._workers.index + self._workers.count * lane
+            stride = self._workers.count * self._lanes
+        with self._lock:
+            self._calls += 1
+            outcome, piece, samples, _, lost = self._send(
+                call=self._calls,
+                first=first,
+                stride=stride,
+                take=lane is not None,
+                progress=self._progress(release),
+            )
+            for each in lost:
+                self._held.pop(each, None)
+                self._lost.add(each)
+            if outcome == _GRANTED:
+                self._held[piece] = samples
+            return outcome, piece, samples
+
+    def _send(self, **question: Any) -> tuple[int, int, int, int, list[int]]:
+        epoch, team = self._epoch, self._workers
+        asked = {
+            "pass_": epoch.name,
+            "epoch": epoch.number,
+            "shards": epoch.pieces,
+            "rank": team.index,
+            "world": team.count,
+            "ttl_ms": int(self._seconds * 1000),
+            "wait_ms": 0,
+            **question,
+        }
+        if team.client is None:
+            return own_coordinator().lease(**asked)
+        return team.client.native.lease(**asked, time=team.client.time(None))

@@ -1,0 +1,165 @@
+"""Data sets that are loaded into memory, and shuffled there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch.utils.data
+
+from flota import _core, checks, workers
+from flota.data.dataset import DatasetSettings
+from flota.data.exchange import exchange
+from flota.data.lanes import read_blocks
+from flota.data.leases import Fixed
+from flota.errors import FlotaError, InvalidArgument
+
+_SEED = 0x5EED
+
+
+class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
+    """Loads this worker's part of the files into memory; each iteration is an epoch over it.
+
+        dataset.load_into_memory()          # or preload_into_memory() … wait_preload_done()
+        dataset.global_shuffle()            # over all workers; local_shuffle() over this one's samples
+        for batch in dataset:
+            …
+        dataset.release_memory()
+
+    Samples are kept as compact rows, and shuffling moves none of them.
+    """
+
+    # What is loaded is one worker's for good.
+    _shares = (None, "static", "none")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._store: _core.SampleStore | None = None
+        self._loading: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._shuffles = 0
+        self._shuffled = 0
+
+    # --- loading ---
+
+    def load_into_memory(self) -> None:
+        """Reads this worker's part of the files. What was loaded before is released."""
+        self.preload_into_memory()
+        self.wait_preload_done()
+
+    def preload_into_memory(self, thread_num: int | None = None) -> None:
+        """The same in the background; ``wait_preload_done`` waits for it."""
+        if thread_num is not None:
+            self._threads = checks.whole("thread_num", thread_num, 1, 1024)
+        self._check_ready()
+        if self._loading is not None:
+            raise InvalidArgument("the data set is being loaded already: call wait_preload_done() first")
+        self.release_memory()
+        self._pieces()  # a missing file is told here and now
+        self._loading = threading.Thread(target=self._load, name="flota loading", daemon=True)
+        self._loading.start()
+
+    def wait_preload_done(self) -> None:
+        """Returns when all is loaded; raises what went wrong."""
+        if self._loading is None:
+            raise InvalidArgument("nothing is being loaded: call preload_into_memory() first")
+        self._loading.join()
+        self._loading = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _load(self) -> None:
+        try:
+            store = _core.SampleStore(self._check_ready().layout)
+            for samples in self._blocks():
+                store.append(samples)
+            self._store = store
+        except BaseException as error:  # raised where it is waited for
+            self._error = error
+
+    def _blocks(self) -> Iterator[_core.Samples]:
+        pieces, team = self._pieces(), workers.current()
+        place, places = (0, 1) if self._sharing == "none" else (team.index, team.count)
+        lanes = min(self._threads, len(pieces))
+        return read_blocks(Fixed(len(pieces), lanes, place, places), self._read_piece, lanes)
+
+    def release_memory(self) -> None:
+        """Gives the memory back."""
+        if self._store is not None:
+            self._store.clear()
+        self._store = None
+        self._shuffled = 0
+
+    # --- shuffling ---
+
+    def local_shuffle(self, seed: int | None = None) -> None:
+        """Another order of this worker's samples, which depends on the seed and on the order before."""
+        self._loaded().shuffle(self._next_seed(seed) + workers.current().index)
+
+    def global_shuffle(self, fleet: Any = None, thread_num: int | None = None, *, seed: int | None = None) -> None:
+        """Another order of all workers' samples together; every worker calls it. Each sample ends with exactly one
+        worker, all have the same number of them (but for one), and the result depends on the seed and the data alone.
+
+        ``fleet`` is taken as Paddle's scripts give it, and not needed. ``thread_num``: one thread sends and one
+        receives; other numbers are refused.
+        """
+        if thread_num not in (None, -1, 1, 12):
+            raise InvalidArgument(
+                f"thread_num={thread_num}: samples are sent by one thread and received by another, whatever the number"
+            )
+        store = self._loaded()
+        chosen = self._next_seed(seed)
+        if workers.current().count == 1:
+            store.shuffle(chosen)
+        else:
+            self._store = None
+            try:
+                self._store = exchange(store, chosen)
+            except FlotaError as error:
+                raise type(error)(f"global_shuffle: {error}; samples were lost, load the data set again") from error
+        self._shuffled = len(self._loaded())
+
+    def _next_seed(self, seed: int | None) -> int:
+        self._shuffles += 1
+        if seed is not None:
+            return checks.whole("seed", seed, 0, (1 << 63) - 1)
+        return _SEED + self._shuffles
+
+    # --- reading ---
+
+    def get_memory_data_size(self, fleet: Any = None) -> int:
+        """How many samples are in memory: on this worker, or if ``fleet`` is given, on all of them."""
+        return self._count(len(self._loaded()), fleet)
+
+    def get_shuffle_data_size(self, fleet: Any = None) -> int:
+        """How many of them came out of the last ``global_shuffle``: on this worker, or with ``fleet`` on all."""
+        return self._count(self._shuffled, fleet)
+
+    def _count(self, count: int, fleet: Any) -> int:
+        if fleet is None:
+            return count
+        parts = workers.current().gather("data/size", count.to_bytes(8, "little"))
+        return sum(int.from_bytes(part, "little") for part in parts)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that this worker's samples take."""
+        return self._loaded().bytes
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return -(-len(self._loaded()) // self._batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        store, schema = self._loaded(), self._check_ready()
+        for begin in range(0, len(store), self._batch_size):
+            yield schema.batch(store.batch(begin, min(self._batch_size, len(store) - begin)))
+
+    def _loaded(self) -> _core.SampleStore:
+        if self._loading is not None:
+            raise InvalidArgument("the data set is still being loaded: call wait_preload_done() first")
+        if self._store is None:
+            raise InvalidArgument("the data set is not loaded: call load_into_memory() first")
+        return self._store
