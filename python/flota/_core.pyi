@@ -633,3 +633,31 @@ class Client:
     def export_pages(self, table: RemoteTable, places: list[tuple[int, int]], max_rows: int, time_ms: int) -> list[tuple[bytes, bytes, bytes, bytes, bytes, int, int, int, bool]]: ...
 
     def import_rows(self, arg0: RemoteTable, arg1: int, arg2: int, arg3: int, arg4: int, arg5: int, arg6: int, arg7: int, arg8: int, arg9: int, /) -> None: ...
+
+    def lease(self, pass_: str, epoch: int, shards: int, rank: int, world: int, call: int, ttl_ms: int, first: int, stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int) -> tuple[LeaseOutcome, int, int, int, list[int]]: ...
+
+    def lease_states(self, time_ms: int) -> list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]: ...
+
+    def restore_leases(self, states: Sequence[tuple[str, int, int, int, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]], time_ms: int) -> None: ...
+
+class LeaseOutcome(enum.Enum):
+    noted = 0
+
+    granted = 1
+
+    none = 2
+
+    over = 3
+
+SHARD_DONE: int = 1
+
+SHARD_RELEASED: int = 2
+
+class Leases:
+    def __init__(self) -> None: ...
+
+    def lease(self, pass_: str, epoch: int, shards: int, rank: int, world: int, call: int, ttl_ms: int, first: int, stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int, incarnation: int = 0) -> tuple[LeaseOutcome, int, int, int, list[int]]: ...
+
+    def states(self) -> list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]: ...
+
+    def restore(self, states: Sequence[tuple[str, int, int, int, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]]) -> None: ...
