@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/arrays.h"
+#include "bindings/coordination.h"
 #include "bindings/errors.h"
 #include "bindings/pages.h"
 #include "bindings/waiting.h"
@@ -366,6 +367,7 @@ void bind_client(nb::module_& module) {
   bind_rows(client);
   bind_dense(client);
   bind_pages(client);
+  bind_coordination(module, client);
 }
 
 }  // namespace flota

@@ -16,6 +16,7 @@
 #include "client/lane.h"
 #include "common/push.h"
 #include "common/spec.h"
+#include "wire/lease_messages.h"
 #include "wire/messages.h"
 
 namespace flota {
@@ -172,6 +173,11 @@ class Client {
   // Waits at server 0 until all ranks came, and returns what each of them brought.
   Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
                                                      std::span<const std::byte> brings, Time time);
+  // Shares the shards of a data set by server 0: see Leases. `incarnation` and `wait_ms` are filled in here. That none
+  // came free in time is no error, but LeaseOutcome::kNone.
+  Result<LeaseReply> lease(LeaseRequest message, Time time);
+  Result<LeaseStates> lease_states(Time time);
+  Result<void> restore_leases(const LeaseStates& states, Time time);
   Result<std::vector<ServerStatistics>> statistics(Time time);
 
   // A page of whole rows from each of these places, asked for all at once: Rows::decode() reads one.

@@ -35,11 +35,6 @@ RowPage to_page(const Rows& rows) {
   return page;
 }
 
-// For how long a client asked to wait for other clients.
-Deadline wait_deadline(uint64_t wait_ms) {
-  return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
-}
-
 // Runs a handler; what the operating system refuses in it becomes an error value.
 template <class Handler>
 auto guarded(Handler handler) -> decltype(handler()) {
@@ -56,6 +51,10 @@ auto guarded(Handler handler) -> decltype(handler()) {
 
 Service::Service(std::chrono::milliseconds io_time, uint64_t max_payload, std::function<void()> on_shutdown)
     : io_time_(io_time), max_payload_(max_payload), on_shutdown_(std::move(on_shutdown)) {}
+
+Deadline Service::wait_deadline(uint64_t wait_ms) {
+  return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
+}
 
 Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload) {
   FrameWriter frame(stream);
@@ -99,6 +98,12 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::changes;
       case MessageKind::kAdvance:
         return &Service::advance;
+      case MessageKind::kLease:
+        return &Service::lease;
+      case MessageKind::kLeaseStates:
+        return &Service::lease_states;
+      case MessageKind::kRestoreLeases:
+        return &Service::restore_leases;
       case MessageKind::kStatistics:
         return &Service::statistics;
       case MessageKind::kExport:
@@ -273,6 +278,8 @@ Result<Writer> Service::statistics(Payload payload) {
   add("", "malformed_frames", counters_.malformed_frames);
   add("", "duplicate_pushes", ledger_.duplicates());
   add("", "workers_seen", ledger_.workers());
+  add("", "leases_granted", leases_.counts().granted);
+  add("", "leases_expired", leases_.counts().expired);
   add("", "checkpoint", checkpoint_);
   add("", "checkpoint_step", checkpoint_step_);
   for (const std::string& name : registry_.kept()) add(name, "restored", 1);

@@ -8,6 +8,7 @@
 #include "server/barriers.h"
 #include "server/clocks.h"
 #include "server/counters.h"
+#include "server/leases.h"
 #include "server/ledger.h"
 #include "server/registry.h"
 #include "server/steps.h"
@@ -41,6 +42,7 @@ class Service {
     barriers_.stop();
     steps_.stop();
     clocks_.stop();
+    leases_.stop();
   }
 
  private:
@@ -50,6 +52,8 @@ class Service {
   Result<void> reply(Stream& stream, uint64_t request, const Writer& payload);
   Result<void> reply_error(Stream& stream, uint64_t request, const Error& error);
   Deadline io_deadline() const { return Deadline::after(io_time_); }
+  // For how long a client asked to wait for other clients.
+  static Deadline wait_deadline(uint64_t wait_ms);
 
   // Each returns the payload of its reply.
   Result<Writer> create_table(Payload payload);
@@ -60,6 +64,9 @@ class Service {
   Result<Writer> finish_step(Payload payload);
   Result<Writer> changes(Payload payload);
   Result<Writer> advance(Payload payload);
+  Result<Writer> lease(Payload payload);
+  Result<Writer> lease_states(Payload payload);
+  Result<Writer> restore_leases(Payload payload);
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);
@@ -83,6 +90,7 @@ class Service {
   Barriers barriers_;
   Steps steps_;
   Clocks clocks_;
+  Leases leases_;
   Counters counters_;
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;

@@ -5,14 +5,6 @@
 #include "wire/messages.h"
 
 namespace flota {
-namespace {
-
-Result<void> check_rank(uint32_t rank, uint32_t world) {
-  if (world != 0 && world <= 1u << 20 && rank < world) return {};
-  return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
-}
-
-}  // namespace
 
 void Barrier::encode(Writer& out) const {
   out.put(call);

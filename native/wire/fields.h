@@ -26,4 +26,9 @@ inline Result<bool> get_bool(Reader& in, const char* what) {
   return value == 1;
 }
 
+inline Result<void> check_rank(uint32_t rank, uint32_t world) {
+  if (world != 0 && world <= 1u << 20 && rank < world) return {};
+  return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
+}
+
 }  // namespace flota

@@ -65,6 +65,12 @@ const char* to_string(MessageKind kind) {
       return "question for changes";
     case MessageKind::kAdvance:
       return "advance";
+    case MessageKind::kLease:
+      return "question for a lease";
+    case MessageKind::kLeaseStates:
+      return "question for the state of leases";
+    case MessageKind::kRestoreLeases:
+      return "restore of leases";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

@@ -34,6 +34,9 @@ enum class MessageKind : uint8_t {
   kFinishStep = 12,
   kChanges = 13,
   kAdvance = 14,
+  kLease = 15,
+  kLeaseStates = 16,
+  kRestoreLeases = 17,
   kReply = 64,
   kError = 65,
 };

@@ -44,6 +44,10 @@ bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
     auto message = Advance::decode(payload);
     return message && message->world > 1 && message->wait_ms > 0;
   }
+  if (header.kind == MessageKind::kLease) {
+    auto message = LeaseRequest::decode(payload);
+    return message && message->take && message->wait_ms > 0;
+  }
   return false;
 }
 

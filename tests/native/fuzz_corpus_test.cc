@@ -103,6 +103,13 @@ std::map<std::string, Bytes> corpus() {
   files["tower_pull_half.frame"] = frame_of(
       MessageKind::kPullDense, encoded(PullDense{hash_name("tower/weight"), {0, 2}, 0, Storage::kBFloat16}), true);
   files["advance_of_one.frame"] = frame_of(MessageKind::kAdvance, encoded(Advance{"a", 1, 0, 0, 1, 1, false}), true);
+  LeaseRequest lease = sample_lease();
+  lease.wait_ms = 0;
+  lease.ttl_ms = 100;
+  const Bytes take = frame_of(MessageKind::kLease, encoded(lease), true);
+  const Bytes restore = frame_of(MessageKind::kRestoreLeases, encoded(sample_lease_states()), true);
+  const Bytes states = frame_of(MessageKind::kLeaseStates, {}, true);
+  files["lease_twice_and_restore"] = joined(joined(take, take), joined(states, joined(restore, take)));
   files["barrier_of_one.frame"] = frame_of(MessageKind::kBarrier, encoded(Barrier{"b", 0, 0, 1, 1, {}}), true);
 
   Bytes wrong = pull;

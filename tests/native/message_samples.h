@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "wire/frame.h"
+#include "wire/lease_messages.h"
 #include "wire/messages.h"
 
 // One sample of every message, and what decodes it: for the tests of the wire and as the seed of the fuzz corpus.
@@ -181,6 +182,14 @@ inline std::vector<std::byte> sample_changes_reply() {
   return encoded(ChangesReply{0x41, false, keys});
 }
 
+inline LeaseRequest sample_lease() {
+  return {"train", 2, 1000, 3, 4, 1, 17, 30'000, 3, 4, true, 5000, {{7, 512, ShardProgress::kDone}, {11, 64, 0}}};
+}
+
+inline LeaseStates sample_lease_states() {
+  return {{{"eval", 0, 0, 3, {}, {}}, {"train", 2, 10, 2, {{0, 2}, {4, 5}}, {{2, 512}, {7, 64}}}}};
+}
+
 inline std::vector<Sample> all_samples() {
   const uint64_t table = 0x1112131415161718;
   return {
@@ -207,6 +216,10 @@ inline std::vector<Sample> all_samples() {
       {"changes_reply", MessageKind::kReply, sample_changes_reply(), transcode<ChangesReply>},
       {"advance", MessageKind::kAdvance, encoded(Advance{"train", 1000, 3, 1, 4, 30'000, true}), transcode<Advance>},
       {"advance_reply", MessageKind::kReply, encoded(AdvanceReply{997}), transcode<AdvanceReply>},
+      {"lease", MessageKind::kLease, encoded(sample_lease()), transcode<LeaseRequest>},
+      {"lease_reply", MessageKind::kReply, encoded(LeaseReply{LeaseOutcome::kGranted, 15, 128, 990, {7, 11}}),
+       transcode<LeaseReply>},
+      {"lease_states", MessageKind::kRestoreLeases, encoded(sample_lease_states()), transcode<LeaseStates>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
       {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},

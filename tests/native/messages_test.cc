@@ -75,6 +75,19 @@ const std::map<std::string, std::string> kGolden = {
     {"barrier",
      "030000000000000001000000040000003075000000000000090000000000000065706f636820656e6400000000000000"
      "03000000000000000102030000000000"},
+    {"lease",
+     "0200000000000000e8030000000000000300000004000000010000000000000011000000000000003075000000000000"
+     "03000000000000000400000000000000881300000000000001000000000000000500000000000000747261696e000000"
+     "02000000000000000700000000000000000200000000000001000000000000000b000000000000004000000000000000"
+     "0000000000000000"},
+    {"lease_reply",
+     "01000000000000000f000000000000008000000000000000de0300000000000002000000000000000700000000000000"
+     "0b00000000000000"},
+    {"lease_states",
+     "020000000000000004000000000000006576616c00000000000000000000000000000000000000000300000000000000"
+     "000000000000000000000000000000000500000000000000747261696e00000002000000000000000a00000000000000"
+     "020000000000000002000000000000000000000002000000040000000500000002000000000000000200000000000000"
+     "000200000000000007000000000000004000000000000000"},
     {"statistics_reply",
      "0200000000000000000000000000000008000000000000007265717565737473"
      "0c00000000000000050000000000000075736572730000000400000000000000"
@@ -167,6 +180,16 @@ BOOST_AUTO_TEST_CASE(absurd_counts_are_refused) {
     const auto create = encoded(CreateTable{sample_spec(true)});
     BOOST_TEST(refusal<CreateTable>(with(create, create.size() - 2 * 24 - 8, count)) == ErrorCode::kMalformed);
   }
+  const auto lease = encoded(sample_lease());
+  const auto states = encoded(sample_lease_states());
+  for (uint64_t count : kAbsurd64) {
+    BOOST_TEST(refusal<LeaseRequest>(with(lease, lease.size() - 2 * 24 - 8, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 32, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<LeaseStates>(with(states, 0, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<LeaseStates>(with(states, states.size() - 2 * 16 - 8, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<LeaseStates>(with(states, states.size() - 2 * 16 - 8 - 2 * 8 - 8, count)) ==
+               ErrorCode::kMalformed);
+  }
   for (uint32_t count : kAbsurd32) {
     BOOST_TEST(refusal<Pull>(with(sample_pull(), 8, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<Push>(with(sample_push(), 72, count)) == ErrorCode::kMalformed);
@@ -211,6 +234,8 @@ BOOST_AUTO_TEST_CASE(values_outside_their_enumeration_are_refused) {
   BOOST_TEST(refusal<Push>(with(sample_push(), 81, uint8_t{2})) == ErrorCode::kMalformed);  // rows are float32
   BOOST_TEST(refusal<Advance>(with(encoded(Advance{"a", 1, 0, 0, 1, 1, true}), 32, uint8_t{2})) ==
              ErrorCode::kMalformed);
+  BOOST_TEST(refusal<LeaseRequest>(with(encoded(sample_lease()), 72, uint8_t{2})) == ErrorCode::kMalformed);
+  BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 0, uint8_t{4})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<Pull>(with(sample_pull(), 16, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<PushReply>(with(encoded(PushReply{true}), 0, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<CreateTableReply>(with(encoded(CreateTableReply{1, true}), 8, uint8_t{2})) ==
@@ -266,6 +291,18 @@ BOOST_AUTO_TEST_CASE(an_advance_with_an_impossible_rank_is_refused) {
   BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 0, 0, 1, false})) == ErrorCode::kInvalidArgument);
 }
 
+BOOST_AUTO_TEST_CASE(leases_that_cannot_be_are_refused_while_decoding) {
+  LeaseRequest lease = sample_lease();
+  lease.stride = 0;
+  BOOST_TEST(refusal<LeaseRequest>(encoded(lease)) == ErrorCode::kInvalidArgument);
+  lease = sample_lease();
+  lease.progress[0].shard = lease.shards;
+  BOOST_TEST(refusal<LeaseRequest>(encoded(lease)) == ErrorCode::kInvalidArgument);
+  LeaseStates states = sample_lease_states();
+  states.epochs[1].done[1].end = 11;
+  BOOST_TEST(refusal<LeaseStates>(encoded(states)) == ErrorCode::kInvalidArgument);
+}
+
 BOOST_AUTO_TEST_CASE(an_export_of_no_rows_is_refused) {
   BOOST_TEST(refusal<Export>(encoded(Export{1, 2, 3, 0})) == ErrorCode::kInvalidArgument);
 }
@@ -291,6 +328,7 @@ BOOST_AUTO_TEST_CASE(empty_lists_are_legal) {
   BOOST_TEST(refusal<PullDense>(encoded(PullDense{1, {}})) == kNoError);
   BOOST_TEST(refusal<StatisticsReply>(encoded(StatisticsReply{})) == kNoError);
   BOOST_TEST(refusal<Rows>(encoded(Rows{})) == kNoError);
+  BOOST_TEST(refusal<LeaseStates>(encoded(LeaseStates{})) == kNoError);
 }
 
 BOOST_AUTO_TEST_CASE(every_field_of_a_spec_travels) {

@@ -1,0 +1,174 @@
+#include "bindings/coordination.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+
+#include "bindings/errors.h"
+#include "bindings/waiting.h"
+#include "server/leases.h"
+
+namespace nb = nanobind;
+
+namespace flota {
+namespace {
+
+std::chrono::milliseconds ms(int64_t time) { return std::chrono::milliseconds(time); }
+
+using ProgressTuples = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;
+using StateTuples =
+    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::tuple<uint32_t, uint32_t>>,
+                           std::vector<std::tuple<uint64_t, uint64_t>>>>;
+
+#define FLOTA_LEASE_ARGUMENTS                                                                        \
+  "pass_: str, epoch: int, shards: int, rank: int, world: int, call: int, ttl_ms: int, first: int, " \
+  "stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int"
+#define FLOTA_LEASE_REPLY "tuple[LeaseOutcome, int, int, int, list[int]]"
+#define FLOTA_LEASE_STATES "list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]"
+#define FLOTA_LEASE_STATES_GIVEN \
+  "Sequence[tuple[str, int, int, int, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]]"
+
+LeaseRequest request_of(std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world, uint64_t call,
+                        uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress) {
+  LeaseRequest message;
+  message.pass = std::move(pass);
+  message.epoch = epoch;
+  message.shards = shards;
+  message.rank = rank;
+  message.world = world;
+  message.call = call;
+  message.ttl_ms = ttl_ms;
+  message.first = first;
+  message.stride = stride;
+  message.take = take;
+  for (const auto& [shard, samples, flags] : progress) message.progress.push_back({shard, samples, flags});
+  return message;
+}
+
+nb::tuple to_tuple(const LeaseReply& reply) {
+  return nb::make_tuple(reply.outcome, reply.shard, reply.samples, reply.left, reply.lost);
+}
+
+StateTuples to_tuples(const LeaseStates& states) {
+  StateTuples tuples;
+  for (const LeaseState& state : states.epochs) {
+    auto& [pass, epoch, shards, over_below, done, partial] = tuples.emplace_back();
+    pass = state.pass;
+    epoch = state.epoch;
+    shards = state.shards;
+    over_below = state.over_below;
+    for (const ShardRun& run : state.done) done.emplace_back(run.begin, run.end);
+    for (const ShardSamples& one : state.partial) partial.emplace_back(one.shard, one.samples);
+  }
+  return tuples;
+}
+
+LeaseStates states_of(const StateTuples& tuples) {
+  LeaseStates states;
+  for (const auto& [pass, epoch, shards, over_below, done, partial] : tuples) {
+    LeaseState state{pass, epoch, shards, over_below, {}, {}};
+    for (const auto& [begin, end] : done) state.done.push_back({begin, end});
+    for (const auto& [shard, samples] : partial) state.partial.push_back({shard, samples});
+    states.epochs.push_back(std::move(state));
+  }
+  return states;
+}
+
+void bind_leases(nb::module_& module) {
+  nb::enum_<LeaseOutcome>(module, "LeaseOutcome")
+      .value("noted", LeaseOutcome::kNoted)
+      .value("granted", LeaseOutcome::kGranted)
+      .value("none", LeaseOutcome::kNone)
+      .value("over", LeaseOutcome::kOver);
+  module.attr("SHARD_DONE") = ShardProgress::kDone;
+  module.attr("SHARD_RELEASED") = ShardProgress::kReleased;
+  nb::class_<Leases>(module, "Leases")
+      .def(nb::init<>())
+      .def(
+          "lease",
+          [](Leases& self, std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world,
+             uint64_t call, uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress,
+             int64_t time, uint64_t incarnation) {
+            LeaseRequest message =
+                request_of(std::move(pass), epoch, shards, rank, world, call, ttl_ms, first, stride, take, progress);
+            message.incarnation = incarnation;
+            check(message.check());
+            const LeaseReply reply = [&] {
+              Waiting waiting;
+              return flota::take(self.ask(message, Deadline::after(ms(time))));
+            }();
+            return to_tuple(reply);
+          },
+          nb::arg("pass_"), nb::arg("epoch"), nb::arg("shards"), nb::arg("rank"), nb::arg("world"), nb::arg("call"),
+          nb::arg("ttl_ms"), nb::arg("first"), nb::arg("stride"), nb::arg("take"), nb::arg("progress"),
+          nb::arg("time_ms"), nb::arg("incarnation") = 0,
+          nb::sig("def lease(self, " FLOTA_LEASE_ARGUMENTS ", incarnation: int = 0) -> " FLOTA_LEASE_REPLY))
+      .def(
+          "states",
+          [](const Leases& self) {
+            const LeaseStates states = [&] {
+              Waiting waiting;
+              return self.state();
+            }();
+            return to_tuples(states);
+          },
+          nb::sig("def states(self) -> " FLOTA_LEASE_STATES))
+      .def(
+          "restore",
+          [](Leases& self, const StateTuples& states) {
+            const LeaseStates all = states_of(states);
+            Waiting waiting;
+            check(self.restore(all));
+          },
+          nb::arg("states"), nb::sig("def restore(self, states: " FLOTA_LEASE_STATES_GIVEN ") -> None"));
+}
+
+void bind_client_leases(nb::class_<Client>& client) {
+  client
+      .def(
+          "lease",
+          [](Client& self, std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world,
+             uint64_t call, uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress,
+             int64_t time) {
+            LeaseRequest message =
+                request_of(std::move(pass), epoch, shards, rank, world, call, ttl_ms, first, stride, take, progress);
+            const LeaseReply reply = [&] {
+              Waiting waiting;
+              return flota::take(self.lease(std::move(message), ms(time)));
+            }();
+            return to_tuple(reply);
+          },
+          nb::arg("pass_"), nb::arg("epoch"), nb::arg("shards"), nb::arg("rank"), nb::arg("world"), nb::arg("call"),
+          nb::arg("ttl_ms"), nb::arg("first"), nb::arg("stride"), nb::arg("take"), nb::arg("progress"),
+          nb::arg("time_ms"), nb::sig("def lease(self, " FLOTA_LEASE_ARGUMENTS ") -> " FLOTA_LEASE_REPLY))
+      .def(
+          "lease_states",
+          [](Client& self, int64_t time) {
+            const LeaseStates states = [&] {
+              Waiting waiting;
+              return take(self.lease_states(ms(time)));
+            }();
+            return to_tuples(states);
+          },
+          nb::arg("time_ms"), nb::sig("def lease_states(self, time_ms: int) -> " FLOTA_LEASE_STATES))
+      .def(
+          "restore_leases",
+          [](Client& self, const StateTuples& states, int64_t time) {
+            const LeaseStates all = states_of(states);
+            Waiting waiting;
+            check(self.restore_leases(all, ms(time)));
+          },
+          nb::arg("states"), nb::arg("time_ms"),
+          nb::sig("def restore_leases(self, states: " FLOTA_LEASE_STATES_GIVEN ", time_ms: int) -> None"));
+}
+
+}  // namespace
+
+void bind_coordination(nb::module_& module, nb::class_<Client>& client) {
+  bind_leases(module);
+  bind_client_leases(client);
+}
+
+}  // namespace flota

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/deadline.h"
+#include "common/result.h"
+#include "wire/lease_messages.h"
+
+namespace flota {
+
+// Which shards of an epoch's data were trained, how far, and who has which. One server of a job keeps them; a process
+// without servers keeps its own. Thread safety: any thread.
+//
+// A shard is free, leased or done. A lease that is not renewed ends, and its shard is free again: who is given it next
+// is told how much of it was trained. An epoch whose shards are all done is over and costs no memory; so is any epoch
+// below one that is over, unless it is open: somebody has left it in the middle.
+class Leases {
+ public:
+  // Notes the caller's progress, renews the leases of the shards that it names, and hands out one more if message.take
+  // says so: the lowest free one of its class (message.first and message.stride). Waits until the deadline while none
+  // of the class is free but others hold some, which may come back; with all that is left in the caller's own hands it
+  // does not wait. A call that comes again after a broken connection is given the same shard again. kStaleEpoch: a
+  // later incarnation of the worker has asked, and what this one had was freed. Requires: message.check().
+  Result<LeaseReply> ask(const LeaseRequest& message, Deadline deadline);
+
+  // For a checkpoint; who has which is not in it.
+  LeaseStates state() const;
+  // Replaces everything; nobody has anything. Who goes on with a shard gets it back by telling its progress.
+  Result<void> restore(const LeaseStates& states);
+
+  // Everybody who waits gets kShuttingDown.
+  void stop();
+
+  struct Counts {
+    uint64_t granted = 0;
+    uint64_t expired = 0;
+  };
+  Counts counts() const;
+
+ private:
+  using Time = Deadline::Clock::time_point;
+  using Class = std::pair<uint64_t, uint64_t>;  // first, stride
+
+  struct Lease {
+    uint32_t rank = 0;
+    uint64_t call = 0;  // that it was taken by
+    Time expires;
+  };
+  // How far a class was looked through.
+  struct Cursor {
+    uint64_t free = 0;    // none of its shards below is free
+    uint64_t undone = 0;  // all of its shards below are done
+  };
+  struct Epoch {
+    explicit Epoch(uint64_t shards) : left(shards), done(shards) {}
+
+    std::condition_variable changed;  // a shard came free or was done, or all of this ended
+    bool over = false;                // also when it was closed in the middle
+    bool replaced = false;            // by restore()
+    uint64_t left;
+    std::vector<bool> done;
+    boost::unordered_flat_map<uint64_t, uint64_t> samples;  // of shards that were begun and are not done
+    boost::unordered_flat_map<uint64_t, Lease> leases;
+    std::map<Class, Cursor> cursors;
+    Time next_expiry = Time::max();  // no lease ends before
+
+    Cursor& cursor(const Class& of);
+    // The lowest free shard of the class, or the number of shards.
+    uint64_t lowest_free(const Class& of);
+    bool class_over(const Class& of);
+    bool others_hold(const Class& of, uint32_t rank) const;
+    uint64_t samples_of(uint64_t shard) const;
+
+    void hold(uint64_t shard, const LeaseRequest& message);
+    void set_free(uint64_t shard);
+    void set_done(uint64_t shard);
+    // Frees what was not renewed in time; returns how many.
+    uint64_t expire();
+    // Frees what the worker holds.
+    void free_all(uint32_t rank);
+    // Notes the progress; returns the shards in it that are not the caller's.
+    std::vector<uint64_t> note(const LeaseRequest& message);
+  };
+  struct Pass {
+    uint64_t over_below = 0;  // epochs below that are not open are over
+    std::map<uint64_t, std::shared_ptr<Epoch>> open;
+  };
+  struct Grant {
+    std::string pass;
+    uint64_t epoch = 0;
+    uint64_t call = 0;
+    uint64_t shard = 0;
+  };
+  struct Worker {
+    uint64_t incarnation = 0;
+    std::deque<Grant> grants;  // the last few, newest first, for answers that get lost
+  };
+
+  // Those below need the lock.
+  Result<void> meet(const LeaseRequest& message);
+  // Null: it is over.
+  Result<std::shared_ptr<Epoch>> find(const LeaseRequest& message);
+  void close(Pass& pass, uint64_t number);
+  // The shard that this very call was given before, or none.
+  const Grant* given(const LeaseRequest& message) const;
+  // Gives the caller a shard, if there is one for it.
+  bool grant(Epoch& epoch, const LeaseRequest& message, LeaseReply& reply);
+  Result<void> wait(std::unique_lock<std::mutex>& lock, Epoch& epoch, Deadline deadline);
+
+  // One for all passes: what is done under it takes no longer than a look at what all workers hold.
+  mutable std::mutex mutex_;
+  bool stopped_ = false;
+  Counts counts_;
+  std::map<std::string, Pass> passes_;
+  boost::unordered_flat_map<uint32_t, Worker> workers_;  // by rank
+};
+
+}  // namespace flota
