@@ -24,7 +24,7 @@ using StateTuples =
 
 #define FLOTA_LEASE_ARGUMENTS                                                                        \
   "pass_: str, epoch: int, shards: int, rank: int, world: int, call: int, ttl_ms: int, first: int, " \
-  "stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int"
+  "stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int, wait: bool = True"
 #define FLOTA_LEASE_REPLY "tuple[LeaseOutcome, int, int, int, list[int]]"
 #define FLOTA_LEASE_STATES "list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]"
 #define FLOTA_LEASE_STATES_GIVEN \
@@ -81,7 +81,8 @@ void bind_leases(nb::module_& module) {
       .value("noted", LeaseOutcome::kNoted)
       .value("granted", LeaseOutcome::kGranted)
       .value("none", LeaseOutcome::kNone)
-      .value("over", LeaseOutcome::kOver);
+      .value("over", LeaseOutcome::kOver)
+      .value("own", LeaseOutcome::kOwn);
   module.attr("SHARD_DONE") = ShardProgress::kDone;
   module.attr("SHARD_RELEASED") = ShardProgress::kReleased;
   nb::class_<Leases>(module, "Leases")
@@ -90,20 +91,20 @@ void bind_leases(nb::module_& module) {
           "lease",
           [](Leases& self, std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world,
              uint64_t call, uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress,
-             int64_t time, uint64_t incarnation) {
+             int64_t time, bool wait, uint64_t incarnation) {
             LeaseRequest message =
                 request_of(std::move(pass), epoch, shards, rank, world, call, ttl_ms, first, stride, take, progress);
             message.incarnation = incarnation;
             check(message.check());
             const LeaseReply reply = [&] {
               Waiting waiting;
-              return flota::take(self.ask(message, Deadline::after(ms(time))));
+              return flota::take(self.ask(message, Deadline::after(ms(wait ? time : 0))));
             }();
             return to_tuple(reply);
           },
           nb::arg("pass_"), nb::arg("epoch"), nb::arg("shards"), nb::arg("rank"), nb::arg("world"), nb::arg("call"),
           nb::arg("ttl_ms"), nb::arg("first"), nb::arg("stride"), nb::arg("take"), nb::arg("progress"),
-          nb::arg("time_ms"), nb::arg("incarnation") = 0,
+          nb::arg("time_ms"), nb::arg("wait") = true, nb::arg("incarnation") = 0,
           nb::sig("def lease(self, " FLOTA_LEASE_ARGUMENTS ", incarnation: int = 0) -> " FLOTA_LEASE_REPLY))
       .def(
           "states",
@@ -131,9 +132,10 @@ void bind_client_leases(nb::class_<Client>& client) {
           "lease",
           [](Client& self, std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world,
              uint64_t call, uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress,
-             int64_t time) {
+             int64_t time, bool wait) {
             LeaseRequest message =
                 request_of(std::move(pass), epoch, shards, rank, world, call, ttl_ms, first, stride, take, progress);
+            if (!wait) message.wait_ms = 0;
             const LeaseReply reply = [&] {
               Waiting waiting;
               return flota::take(self.lease(std::move(message), ms(time)));
@@ -142,7 +144,8 @@ void bind_client_leases(nb::class_<Client>& client) {
           },
           nb::arg("pass_"), nb::arg("epoch"), nb::arg("shards"), nb::arg("rank"), nb::arg("world"), nb::arg("call"),
           nb::arg("ttl_ms"), nb::arg("first"), nb::arg("stride"), nb::arg("take"), nb::arg("progress"),
-          nb::arg("time_ms"), nb::sig("def lease(self, " FLOTA_LEASE_ARGUMENTS ") -> " FLOTA_LEASE_REPLY))
+          nb::arg("time_ms"), nb::arg("wait") = true,
+          nb::sig("def lease(self, " FLOTA_LEASE_ARGUMENTS ") -> " FLOTA_LEASE_REPLY))
       .def(
           "lease_states",
           [](Client& self, int64_t time) {

@@ -1,4 +1,6 @@
 // A client's calls for data sets.
+#include <algorithm>
+
 #include "client/client.h"
 #include "client/small_call.h"
 #include "client/with_lane.h"
@@ -9,6 +11,7 @@ Result<LeaseReply> Client::lease(LeaseRequest message, Time time) {
   message.incarnation = options_.epoch;
   FLOTA_TRY(message.check());
   LeaseReply reply;
+  const uint64_t wanted = message.wait_ms;
   const std::string what = "lease of pass '" + message.pass + "', epoch " + std::to_string(message.epoch);
   FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
     auto encoded = [&message] {
@@ -22,7 +25,7 @@ Result<LeaseReply> Client::lease(LeaseRequest message, Time time) {
     });
     // The server must give up waiting before this side does, also when this is not the first try.
     call.send = [&](FrameWriter& frame, Deadline until) {
-      message.wait_ms = wait_at_server(until.left(std::chrono::hours(24)));
+      message.wait_ms = std::min(wanted, wait_at_server(until.left(std::chrono::hours(24))));
       return frame.write(encoded().bytes(), until);
     };
     return lane.exchange({{0, call}}, deadline);

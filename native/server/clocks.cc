@@ -74,13 +74,13 @@ Result<void> Clocks::note(Group& group, const Advance& message) {
     member.left = true;
     return {};
   }
-  if (member.left) return invalid(worker(message.rank) + " has left its group and takes no part in later steps");
   if (message.step < member.step) {
     return invalid(worker(message.rank) + " says it is at step " + std::to_string(message.step) +
                    ", but had finished " + std::to_string(member.step) +
                    "; a worker that was restarted must begin where it was");
   }
   member.step = message.step;
+  member.left = false;
   return {};
 }
 

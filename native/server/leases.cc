@@ -244,7 +244,11 @@ Result<LeaseReply> Leases::ask(const LeaseRequest& message, Deadline deadline) {
   if (epoch->left == 0) close(passes_[message.pass], message.epoch);
   while (message.take && !epoch->over && !epoch->class_over(of)) {
     if (!epoch->replaced && grant(*epoch, message, reply)) break;
-    if (epoch->replaced || deadline.passed() || !epoch->others_hold(of, message.rank)) {
+    if (!epoch->replaced && !epoch->others_hold(of, message.rank)) {
+      reply.outcome = LeaseOutcome::kOwn;
+      break;
+    }
+    if (epoch->replaced || deadline.passed()) {
       reply.outcome = LeaseOutcome::kNone;
       break;
     }

@@ -132,7 +132,7 @@ Result<LeaseReply> LeaseReply::decode(std::span<const std::byte> payload) {
   message.left = in.get<uint64_t>();
   auto lost = in.get_array<uint64_t>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("the answer to a question for a lease"));
-  if (outcome > static_cast<uint8_t>(LeaseOutcome::kOver)) return malformed("unknown outcome of a lease");
+  if (outcome > static_cast<uint8_t>(LeaseOutcome::kOwn)) return malformed("unknown outcome of a lease");
   message.outcome = static_cast<LeaseOutcome>(outcome);
   message.lost.assign(lost.begin(), lost.end());
   return message;

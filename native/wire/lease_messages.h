@@ -44,7 +44,7 @@ struct LeaseRequest {
   uint64_t first = 0;  // asks for one of the shards first, first + stride, ...
   uint64_t stride = 1;
   bool take = false;  // false: asks for none
-  uint64_t wait_ms = 0;
+  uint64_t wait_ms = kMostTtl;
   std::vector<ShardProgress> progress;
 
   Result<void> check() const;
@@ -57,6 +57,7 @@ enum class LeaseOutcome : uint8_t {
   kGranted = 1,  // `shard` is the caller's, for ttl_ms
   kNone = 2,     // none came free in time: ask again
   kOver = 3,     // all that were asked for are done
+  kOwn = 4,      // all of them that are not done are in the caller's own hands
 };
 
 struct LeaseReply {

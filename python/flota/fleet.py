@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from flota import _core, config, inference, report, saving
+from flota import _core, config, inference, report, saving, workers
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -170,6 +170,7 @@ class Fleet:
         optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
+            workers.meet(_Workers(self))
             return
         if self._client is not None:
             raise InvalidArgument(
@@ -186,6 +187,7 @@ class Fleet:
             client.close()
             raise
         self._client = client
+        workers.meet(_Workers(self))
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         if self.is_first_worker():
@@ -215,6 +217,7 @@ class Fleet:
                 self._client.shutdown()
             self._client.close()
             self._client = None
+        workers.meet(workers.Alone())
 
     def barrier_worker(self) -> None:
         """Waits until all workers are here."""
@@ -325,6 +328,43 @@ def _configuration(
         f"flota: {place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
         f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\nflota: {settings}"
     )
+
+
+class _Workers:
+    """The job's workers, for data sets and metrics."""
+
+    def __init__(self, job: Fleet) -> None:
+        self._job = job
+        self.index = job.placement.index
+        self.count = job.placement.worker_num
+
+    @property
+    def client(self) -> Client | None:
+        return self._job._client
+
+    @property
+    def in_step(self) -> bool:
+        strategy = self._job._strategy
+        return strategy is not None and isinstance(strategy.mode, Sync) and not self._job.placement.local
+
+    @property
+    def steps(self) -> int:
+        return 0 if self._job._optimizer is None else self._job._optimizer.steps
+
+    @property
+    def applied(self) -> int:
+        optimizer = self._job._optimizer
+        if optimizer is None or optimizer.communicator is None:
+            return self.steps
+        return optimizer.communicator.applied(optimizer.steps)
+
+    def gather(self, name: str, payload: bytes) -> list[bytes]:
+        return self._job.gather(name, payload)
+
+    def idle(self) -> None:
+        optimizer = self._job._optimizer
+        if optimizer is not None and optimizer.communicator is not None:
+            optimizer.communicator.idle()
 
 
 fleet = Fleet()

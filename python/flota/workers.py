@@ -39,8 +39,9 @@ class Workers(Protocol):
         """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
         all must ask for the same."""
 
-    def pause(self) -> None:
-        """Before this worker waits for others outside of a step, so that nobody waits for it in turn."""
+    def idle(self) -> None:
+        """Before this worker waits for what others give back: the tables have all it has learnt, and until its next
+        step nobody waits for it."""
 
 
 class Alone:
@@ -56,7 +57,7 @@ class Alone:
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         return [payload]
 
-    def pause(self) -> None:
+    def idle(self) -> None:
         """There is nobody to wait for."""
 
 

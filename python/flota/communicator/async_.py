@@ -62,6 +62,14 @@ class AsyncCommunicator:
         """The model has what others have pushed before they came here, too."""
         self._tables.pull_dense(exact=True)
 
+    def idle(self) -> None:
+        self._queue.settle(0)
+        if self._clock is not None:
+            self._clock.rest()
+
+    def applied(self, steps: int) -> int:
+        return steps - self._queue.under_way()
+
     def settle(self) -> None:
         self._queue.settle(0)
 

@@ -24,6 +24,10 @@ class Clock:
         self._steps += 1
         return self._tell(leave=False), max(self._steps - self._behind, 0)
 
+    def rest(self) -> None:
+        """Nobody waits for this worker until its next step."""
+        self._tell(leave=True)
+
     def leave(self) -> None:
         self._tell(leave=True)
         self._groups += 1

@@ -66,6 +66,12 @@ class GeoCommunicator:
         """The copies are what servers have, now that others have been there also."""
         self._receive()
 
+    def idle(self) -> None:
+        self.exchange()
+
+    def applied(self, steps: int) -> int:
+        return steps - self._since
+
     def settle(self) -> None:
         self.exchange()
 

@@ -48,6 +48,12 @@ class LocalCommunicator:
     def resume(self) -> None:
         """Nor has anybody changed anything."""
 
+    def idle(self) -> None:
+        """There is nobody to wait for."""
+
+    def applied(self, steps: int) -> int:
+        return steps
+
     def settle(self) -> None:
         """Steps are applied when they return."""
 

@@ -30,6 +30,13 @@ class Communicator(Protocol):
     def resume(self) -> None:
         """After it: the model has what all of them have learnt."""
 
+    def idle(self) -> None:
+        """Before this worker waits for data that others may give back: the tables have all it has learnt, and until its
+        next step nobody waits for it."""
+
+    def applied(self, steps: int) -> int:
+        """How many of this worker's steps are in the tables for good. Any thread may ask."""
+
     def settle(self) -> None:
         """All that this worker has learnt is in the tables. It stays in its step group."""
 

@@ -76,6 +76,11 @@ class SendQueue:
                     self._take_oldest()
         return len(self._under_way)
 
+    def under_way(self) -> int:
+        """How many steps are not applied yet, counted from the oldest that is not. Any thread may ask."""
+        steps = [sent for _, sent in list(self._under_way)]
+        return next((len(steps) - place for place, sent in enumerate(steps) if not sent.done()), 0)
+
     def newest(self) -> Sent | None:
         """The step that was put last, if it is still under way."""
         return self._under_way[-1][1] if self._under_way else None

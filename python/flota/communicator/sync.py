@@ -75,6 +75,12 @@ class SyncCommunicator:
             trained.store.forget_ahead()
         self._tables.pull_dense()
 
+    def idle(self) -> None:
+        """Steps are made together: nobody gives data back."""
+
+    def applied(self, steps: int) -> int:
+        return steps
+
     def settle(self) -> None:
         """Between two steps nothing is under way."""
 

@@ -201,6 +201,11 @@ class DatasetSettings:
             return Fixed(pieces, lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
         if self._sharing == "none":
             return Fixed(pieces, lanes, 0, 1)
+        if self._sharing == "lease" and team.in_step:
+            raise InvalidArgument(
+                "sharing='lease' gives pieces to whoever is free, and in sync mode workers make their steps together: "
+                "use sharing='static'"
+            )
         epoch = Epoch(self._name, self._epochs, pieces)
         self._epochs += 1
         static = self._sharing == "static" or (self._sharing is None and (team.in_step or team.count == 1))

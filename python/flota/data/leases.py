@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from flota import _core, workers
+from flota._core import SHARD_DONE, SHARD_RELEASED, LeaseOutcome
 from flota.errors import FlotaError
 from flota.workers import Workers
 
@@ -28,10 +29,6 @@ LEASE_SECONDS = 10.0
 # Seconds between two questions when all is in others' hands. Not spent at the coordinator: questions go one at a time,
 # and what was trained must be told meanwhile.
 _PATIENCE = 0.05
-
-_DONE, _RELEASED = 1, 2
-
-_GRANTED, _NONE, _OVER = 1, 2, 3
 
 
 @functools.cache
@@ -145,9 +142,9 @@ class Leases:
     def next(self, lane: int) -> Leased | None:
         while not self._closed.is_set():
             outcome, piece, skip = self._ask(lane)
-            if outcome == _GRANTED:
+            if outcome == LeaseOutcome.granted:
                 return Leased(piece, skip)
-            if outcome == _OVER:
+            if outcome != LeaseOutcome.none:
                 return None
             self._closed.wait(_PATIENCE)
         return None
@@ -189,13 +186,13 @@ class Leases:
                     self._held[mark.piece] = max(mark.samples, self._held[mark.piece])
                     if mark.done:
                         done.add(mark.piece)
-        flags = {piece: _DONE if piece in done else _RELEASED if release else 0 for piece in self._held}
+        flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in self._held}
         progress = [(piece, samples, flags[piece]) for piece, samples in self._held.items()]
         for piece in done:
             del self._held[piece]
         return progress
 
-    def _ask(self, lane: int | None, release: bool = False) -> tuple[int, int, int]:
+    def _ask(self, lane: int | None, release: bool = False) -> tuple[LeaseOutcome, int, int]:
         first, stride = 0, 1
         if self._classes and lane is not None:
             first = self._workers.index + self._workers.count * lane
@@ -212,11 +209,11 @@ class Leases:
             for each in lost:
                 self._held.pop(each, None)
                 self._lost.add(each)
-            if outcome == _GRANTED:
+            if outcome == LeaseOutcome.granted:
                 self._held[piece] = samples
             return outcome, piece, samples
 
-    def _send(self, **question: Any) -> tuple[int, int, int, int, list[int]]:
+    def _send(self, **question: Any) -> tuple[LeaseOutcome, int, int, int, list[int]]:
         epoch, team = self._epoch, self._workers
         asked = {
             "pass_": epoch.name,
@@ -225,9 +222,9 @@ class Leases:
             "rank": team.index,
             "world": team.count,
             "ttl_ms": int(self._seconds * 1000),
-            "wait_ms": 0,
+            "wait": False,
             **question,
         }
         if team.client is None:
-            return own_coordinator().lease(**asked)
-        return team.client.native.lease(**asked, time=team.client.time(None))
+            return own_coordinator().lease(**asked, time_ms=0)
+        return team.client.native.lease(**asked, time_ms=team.client.time(None))

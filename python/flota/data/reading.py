@@ -118,7 +118,7 @@ class Pass(Generic[B]):
     def _tell_all(self) -> None:
         self._assignment.flush()
         if self._assignment.untold():
-            workers.current().pause()
+            workers.current().idle()
             self._assignment.flush()
 
     def close(self) -> None:

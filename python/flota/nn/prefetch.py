@@ -22,8 +22,8 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import Queue
-from typing import Any, Generic, TypeVar
+from queue import Empty, Queue
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import torch
 
@@ -38,6 +38,7 @@ B = TypeVar("B")
 
 _reading: weakref.WeakSet[_Prefetcher[Any]] = weakref.WeakSet()
 _LAST_WAIT = 5.0  # seconds
+_LOOK = 0.1  # seconds
 
 
 @atexit.register
@@ -137,11 +138,37 @@ class _End:
     error: BaseException | None
 
 
+class _Source(Protocol):
+    """Who has to know which batches were trained, as ``flota.data.reading.Pass``."""
+
+    def trained(self) -> None: ...
+
+    def idle(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Indifferent:
+    def trained(self) -> None:
+        """It does not matter to it."""
+
+    idle = close = trained
+
+
+def _source_of(iterator: object) -> _Source:
+    hold = getattr(iterator, "hold", None)
+    if hold is None:
+        return _Indifferent()
+    hold()
+    return cast(_Source, iterator)
+
+
 class _Prefetcher(Generic[B]):
     def __init__(
         self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None, depth: int
     ) -> None:
-        self._loader = loader
+        self._iterator = iter(loader)
+        self._source = _source_of(self._iterator)
         self._tables = tables
         self._device = device
         self._known: dict[_Lookup, None] = {}  # in the order of a step
@@ -157,16 +184,25 @@ class _Prefetcher(Generic[B]):
         _reading.add(self)
         self.thread.start()
         try:
-            while isinstance(batch := self._coming.get(), _Batch):
+            while isinstance(batch := self._next(), _Batch):
                 self._room.release()
                 self._begin(batch)
                 yield batch.value
+                self._source.trained()
             if batch.error is not None:
                 raise batch.error
         finally:
             self.end()
             for table in self._tables:
                 table.watcher = None
+            self._source.close()
+
+    def _next(self) -> _Batch[B] | _End:
+        while True:
+            try:
+                return self._coming.get(timeout=_LOOK)
+            except Empty:
+                self._source.idle()
 
     def end(self) -> None:
         """Nothing more is read."""
@@ -184,9 +220,8 @@ class _Prefetcher(Generic[B]):
 
     def _read(self) -> None:
         try:
-            iterator = iter(self._loader)
             while self._room.acquire() and not self._ended.is_set():
-                value = next(iterator)
+                value = next(self._iterator)
                 if not self._ended.is_set():
                     self._coming.put(self._produce(value))
         except StopIteration:
