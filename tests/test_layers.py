@@ -22,6 +22,7 @@ PYTHON_LAYERS = """
     paddle
     flota
     launch observe
+    training
     util
     fleet testing
     saving inference

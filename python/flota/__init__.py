@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from flota.strategy import Sync as Sync
     from flota.tables import DenseTable as DenseTable
     from flota.tables import SparseTable as SparseTable
+    from flota.training import infer_from_dataset as infer_from_dataset
+    from flota.training import train_from_dataset as train_from_dataset
 
 # Looked up on first use: a server process must not pay for importing torch.
 _PUBLIC = {
@@ -71,6 +73,7 @@ _PUBLIC = {
     "all_reduce": "flota.fleet",
     "barrier_worker": "flota.fleet",
     "distributed_optimizer": "flota.fleet",
+    "infer_from_dataset": "flota.training",
     "init": "flota.fleet",
     "init_server": "flota.fleet",
     "init_worker": "flota.fleet",
@@ -88,6 +91,7 @@ _PUBLIC = {
     "server_num": "flota.fleet",
     "staleness": "flota.fleet",
     "stop_worker": "flota.fleet",
+    "train_from_dataset": "flota.training",
     "worker_endpoints": "flota.fleet",
     "worker_index": "flota.fleet",
     "worker_num": "flota.fleet",
@@ -122,6 +126,7 @@ __all__ = [
     "data",
     "distributed_optimizer",
     "errors",
+    "infer_from_dataset",
     "init",
     "init_server",
     "init_worker",
@@ -146,6 +151,7 @@ __all__ = [
     "staleness",
     "stop_worker",
     "testing",
+    "train_from_dataset",
     "util",
     "worker_endpoints",
     "worker_index",

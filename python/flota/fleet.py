@@ -120,6 +120,15 @@ class Fleet:
         self._optimizer = DistributedOptimizer(optimizer)
         return self._optimizer
 
+    @property
+    def optimizer(self) -> DistributedOptimizer | None:
+        """What ``distributed_optimizer`` made."""
+        return self._optimizer
+
+    @property
+    def mode(self) -> Mode | None:
+        return None if self._strategy is None else self._strategy.mode
+
     # --- servers ---
 
     def init_server(self, dirname: str | os.PathLike[str] | None = None) -> None:

@@ -57,10 +57,21 @@ def prefetch(
 
     With ``device``, the batches' tensors and arrays are brought there on the way, and keys never have to come back.
     """
-    checks.whole("depth", depth, 1, 1024)
     tables = {id(p): p for p in model.parameters() if isinstance(p, TableParameter)}
+    return prefetch_tables(loader, list(tables.values()), depth=depth, device=device)
+
+
+def prefetch_tables(
+    loader: Iterable[B],
+    tables: Sequence[TableParameter],
+    *,
+    depth: int = 1,
+    device: torch.device | str | None = None,
+) -> Iterator[B]:
+    """The same for these tables, whoever looks them up."""
+    checks.whole("depth", depth, 1, 1024)
     place = None if device is None else torch.device(device)
-    return _Prefetcher(loader, list(tables.values()), place, depth).run()
+    return _Prefetcher(loader, tables, place, depth).run()
 
 
 @dataclass(frozen=True)
@@ -138,7 +149,7 @@ class _End:
     error: BaseException | None
 
 
-class _Source(Protocol):
+class Source(Protocol):
     """Who has to know which batches were trained, as ``flota.data.reading.Pass``."""
 
     def trained(self) -> None: ...
@@ -155,12 +166,12 @@ class _Indifferent:
     idle = close = trained
 
 
-def _source_of(iterator: object) -> _Source:
+def source_of(iterator: object) -> Source:
     hold = getattr(iterator, "hold", None)
     if hold is None:
         return _Indifferent()
     hold()
-    return cast(_Source, iterator)
+    return cast(Source, iterator)
 
 
 class _Prefetcher(Generic[B]):
@@ -168,7 +179,7 @@ class _Prefetcher(Generic[B]):
         self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None, depth: int
     ) -> None:
         self._iterator = iter(loader)
-        self._source = _source_of(self._iterator)
+        self._source = source_of(self._iterator)
         self._tables = tables
         self._device = device
         self._known: dict[_Lookup, None] = {}  # in the order of a step

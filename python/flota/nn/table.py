@@ -84,6 +84,11 @@ class TableParameter(torch.nn.Parameter):
             self._stepped = False
         self._gradients.append(gradient)
 
+    def take_gradients(self, other: TableParameter) -> None:
+        """The gradients of a copied model's handle of the same table become this one's."""
+        self.grad = None
+        self._gradients, other._gradients = other._gradients, []
+
     def stepped(self) -> None:
         """A step has used the gradient, which may still be on its way to the servers."""
         self._stepped = True
