@@ -18,17 +18,12 @@ namespace {
 std::chrono::milliseconds ms(int64_t time) { return std::chrono::milliseconds(time); }
 
 using ProgressTuples = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;
-using StateTuples =
-    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::tuple<uint32_t, uint32_t>>,
-                           std::vector<std::tuple<uint64_t, uint64_t>>>>;
 
 #define FLOTA_LEASE_ARGUMENTS                                                                        \
   "pass_: str, epoch: int, shards: int, rank: int, world: int, call: int, ttl_ms: int, first: int, " \
   "stride: int, take: bool, progress: Sequence[tuple[int, int, int]], time_ms: int, wait: bool = True"
 #define FLOTA_LEASE_REPLY "tuple[LeaseOutcome, int, int, int, list[int]]"
 #define FLOTA_LEASE_STATES "list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]"
-#define FLOTA_LEASE_STATES_GIVEN \
-  "Sequence[tuple[str, int, int, int, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]]"
 
 LeaseRequest request_of(std::string pass, uint64_t epoch, uint64_t shards, uint32_t rank, uint32_t world, uint64_t call,
                         uint64_t ttl_ms, uint64_t first, uint64_t stride, bool take, const ProgressTuples& progress) {
@@ -51,8 +46,8 @@ nb::tuple to_tuple(const LeaseReply& reply) {
   return nb::make_tuple(reply.outcome, reply.shard, reply.samples, reply.left, reply.lost);
 }
 
-StateTuples to_tuples(const LeaseStates& states) {
-  StateTuples tuples;
+LeaseStateTuples to_tuples(const LeaseStates& states) {
+  LeaseStateTuples tuples;
   for (const LeaseState& state : states.epochs) {
     auto& [pass, epoch, shards, over_below, done, partial] = tuples.emplace_back();
     pass = state.pass;
@@ -63,17 +58,6 @@ StateTuples to_tuples(const LeaseStates& states) {
     for (const ShardSamples& one : state.partial) partial.emplace_back(one.shard, one.samples);
   }
   return tuples;
-}
-
-LeaseStates states_of(const StateTuples& tuples) {
-  LeaseStates states;
-  for (const auto& [pass, epoch, shards, over_below, done, partial] : tuples) {
-    LeaseState state{pass, epoch, shards, over_below, {}, {}};
-    for (const auto& [begin, end] : done) state.done.push_back({begin, end});
-    for (const auto& [shard, samples] : partial) state.partial.push_back({shard, samples});
-    states.epochs.push_back(std::move(state));
-  }
-  return states;
 }
 
 void bind_leases(nb::module_& module) {
@@ -118,7 +102,7 @@ void bind_leases(nb::module_& module) {
           nb::sig("def states(self) -> " FLOTA_LEASE_STATES))
       .def(
           "restore",
-          [](Leases& self, const StateTuples& states) {
+          [](Leases& self, const LeaseStateTuples& states) {
             const LeaseStates all = states_of(states);
             Waiting waiting;
             check(self.restore(all));
@@ -158,7 +142,7 @@ void bind_client_leases(nb::class_<Client>& client) {
           nb::arg("time_ms"), nb::sig("def lease_states(self, time_ms: int) -> " FLOTA_LEASE_STATES))
       .def(
           "restore_leases",
-          [](Client& self, const StateTuples& states, int64_t time) {
+          [](Client& self, const LeaseStateTuples& states, int64_t time) {
             const LeaseStates all = states_of(states);
             Waiting waiting;
             check(self.restore_leases(all, ms(time)));
@@ -168,6 +152,17 @@ void bind_client_leases(nb::class_<Client>& client) {
 }
 
 }  // namespace
+
+LeaseStates states_of(const LeaseStateTuples& tuples) {
+  LeaseStates states;
+  for (const auto& [pass, epoch, shards, over_below, done, partial] : tuples) {
+    LeaseState state{pass, epoch, shards, over_below, {}, {}};
+    for (const auto& [begin, end] : done) state.done.push_back({begin, end});
+    for (const auto& [shard, samples] : partial) state.partial.push_back({shard, samples});
+    states.epochs.push_back(std::move(state));
+  }
+  return states;
+}
 
 void bind_coordination(nb::module_& module, nb::class_<Client>& client) {
   bind_leases(module);

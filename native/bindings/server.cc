@@ -1,10 +1,13 @@
 #include "server/server.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdio>
 
+#include "bindings/coordination.h"
 #include "bindings/errors.h"
 #include "bindings/pages.h"
 
@@ -77,6 +80,10 @@ void bind_server(nb::module_& module) {
                 {spec, {values.begin(), values.end()}, {slots.begin(), slots.end()}, updates, last_seen}));
           },
           Release())
+      .def(
+          "restore_leases",
+          [](Server& self, const LeaseStateTuples& states) { check(self.restore_leases(states_of(states))); },
+          nb::arg("states"), nb::sig("def restore_leases(self, states: " FLOTA_LEASE_STATES_GIVEN ") -> None"))
       .def("restored", [](Server& self, uint64_t checkpoint, uint64_t step) { check(self.restored(checkpoint, step)); })
       .def_prop_ro("port", &Server::port)
       .def_prop_ro("endpoint", &Server::endpoint)

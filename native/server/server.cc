@@ -100,6 +100,11 @@ Result<void> Server::restore_parameter(WholeParameter parameter) {
   return service_.restore_parameter(std::move(parameter));
 }
 
+Result<void> Server::restore_leases(const LeaseStates& states) {
+  FLOTA_TRY(check_not_listening());
+  return service_.restore_leases(states);
+}
+
 Result<void> Server::restored(uint64_t checkpoint, uint64_t step) {
   FLOTA_TRY(check_not_listening());
   service_.restored(checkpoint, step);

@@ -35,6 +35,7 @@ class Service {
   Result<void> restore_table(const TableSpec& spec);
   Result<uint64_t> restore_rows(const Rows& rows, const ShardMap& map, uint32_t server);
   Result<void> restore_parameter(WholeParameter parameter);
+  Result<void> restore_leases(const LeaseStates& states) { return leases_.restore(states); }
   void restored(uint64_t checkpoint, uint64_t step);
 
   Counters& counters() { return counters_; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -15,12 +16,15 @@ import torch
 from flota import _core
 from flota.checkpoint.job import check_same, fresh_rows, load_job, save_job
 from flota.checkpoint.parameters import parameter_of, put_back
+from flota.checkpoint.position import going_on, to_json, told
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
+from flota.data.leases import own_coordinator
+from flota.data.reading import tell_trained
 from flota.errors import CheckpointError, FlotaError
 from flota.initializer import Constant
 from flota.nn.table import TableParameter
@@ -87,12 +91,14 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
     """Saves the servers' tables, or, without servers, this process's."""
     assert optimizer.communicator is not None
     optimizer.communicator.settle()
+    tell_trained()
     if client is not None:
         save_job(client, dirname, optimizer.steps, source)
         return
     _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)
-    with CheckpointWriter(dirname, step=optimizer.steps, source=source) as writer:
+    data = to_json(own_coordinator().states())
+    with CheckpointWriter(dirname, step=optimizer.steps, source=source, data=data) as writer:
         for handle in _handles(optimizer):
             table = _local(handle).table
             row_bytes = 24 + 4 * table.dim * (1 + len(from_native(table.spec.rule).state))
@@ -168,7 +174,15 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path) -> None:
         if name in dense:
             parameter, _ = dense[name]
             put_back(parameter, optimizer.state[parameter], values, not isinstance(optimizer.wrapped, _WITHOUT_STEPS))
+    _go_on_with_data(checkpoint)
     _resume(optimizer, checkpoint.step)
+
+
+def _go_on_with_data(checkpoint: Checkpoint) -> None:
+    states = going_on(checkpoint.manifest.data)
+    own_coordinator().restore(states)
+    if what := told(states):
+        print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
 
 
 def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flota import _core
+from flota.checkpoint.position import going_on, to_json
 from flota.checkpoint.reader import Checkpoint, Parameter
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
@@ -31,7 +32,9 @@ def table_names(client: Client) -> list[str]:
 
 def save_job(client: Client, dirname: str | os.PathLike[str], step: int, source: Mapping[str, Any]) -> None:
     """Saves all tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
-    with CheckpointWriter(dirname, step=step, source=source) as writer:
+    # Before the tables: what it counts as trained is in them.
+    data = to_json(client.native.lease_states(client.time(None)))
+    with CheckpointWriter(dirname, step=step, source=source, data=data) as writer:
         for name in table_names(client):
             table = client.table(name)
             if isinstance(table, SparseTable):
@@ -96,6 +99,7 @@ def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
         if isinstance(dense := tables.get(name), DenseTable):
             _load_parameter(dense, parameter)
             yield
+    client.native.restore_leases(going_on(checkpoint.manifest.data), client.time(None))
 
 
 def fresh_rows(spec: _core.TableSpec, pages: Iterable[RowPage]) -> Iterator[RowPage]:

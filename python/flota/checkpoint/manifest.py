@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from flota import _core, initializer, rules
+from flota.checkpoint.position import going_on
 from flota.errors import CheckpointError, InvalidArgument
 from flota.initializer import Initializer
 from flota.rules import Rule
@@ -137,6 +138,7 @@ class Manifest:
     tables: Mapping[str, TableEntry] = field(default_factory=dict)
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     inference: Mapping[str, Any] = field(default_factory=dict)
+    data: Sequence[Mapping[str, Any]] = ()  # how far the data was trained; see position.py
 
     def to_bytes(self) -> bytes:
         body = {
@@ -151,6 +153,8 @@ class Manifest:
         }
         if self.inference:
             body["inference"] = dict(self.inference)
+        if self.data:
+            body["data"] = list(self.data)
         return _spell({**body, "checksum": _checksum(body)})
 
     def identity(self) -> int:
@@ -185,6 +189,7 @@ def _understood(body: dict[str, Any], path: str) -> Manifest:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {body['kind']!r}")
         settings = {name: value for name, value in body.items() if name not in ("format", "version")}
         settings["tables"] = {name: TableEntry.from_json(name, entry) for name, entry in body["tables"].items()}
+        going_on(body.get("data", []))
         settings["files"] = {name: FileEntry.from_json(entry) for name, entry in body["files"].items()}
         return Manifest(**settings)
     except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as error:

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from flota import _core
+from flota.checkpoint.position import going_on
 from flota.checkpoint.reader import Checkpoint
 from flota.errors import CheckpointError, FlotaError
 
@@ -24,6 +25,8 @@ def restore_server(server: _core.Server, dirname: str | os.PathLike[str]) -> Che
                 server.restore_rows(name, len(columns.keys), table.dim, state_floats, *columns.addresses())
         for name, parameter in checkpoint.parameters():
             _restore_parameter(server, checkpoint, name, parameter.weights, list(parameter.state.values()))
+        # On every server: the one that is asked knows it.
+        server.restore_leases(going_on(checkpoint.manifest.data))
     except CheckpointError:
         raise
     except FlotaError as error:

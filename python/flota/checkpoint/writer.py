@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
@@ -41,9 +41,10 @@ class CheckpointWriter:
         kind: Kind = "persistables",
         step: int = 0,
         source: Mapping[str, Any] | None = None,
+        data: Sequence[Mapping[str, Any]] = (),
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        self._manifest = Manifest(kind, version("flota"), step, source or {})
+        self._manifest = Manifest(kind, version("flota"), step, source or {}, data=data)
         self._file_bytes = file_bytes
         self._tables: dict[str, TableEntry] = {}
         self._files: dict[str, FileEntry] = {}

@@ -172,7 +172,7 @@ class DatasetSettings:
         """What is handed out, the same on every worker with the same files."""
         if self._plan is None:
             found = [look_at(self._remote + path if "://" not in path else path) for path in self._files or []]
-            most = piece_bytes(found, workers.current().count)
+            most = piece_bytes(found)
             self._plan = [piece for file in found for piece in self._format.pieces(file, most)]
             text = json.dumps([[piece.file.path, piece.file.size, piece.begin, piece.end] for piece in self._plan])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]

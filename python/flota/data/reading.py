@@ -34,6 +34,12 @@ def _close_passes() -> None:
         each.close()
 
 
+def tell_trained() -> None:
+    """Before a checkpoint: what this worker has trained is told, as far as the tables have it."""
+    for each in list(_passes):
+        each.tell_trained()
+
+
 class _Handed(NamedTuple):
     """A batch that was handed out: what it is made of."""
 
@@ -62,6 +68,8 @@ class Pass(Generic[B]):
         self._lock = threading.Lock()  # of what was handed out
         self._held = False
         self._dry = False
+        self._step = workers.current().steps  # when the last batch was trained
+        self._ahead = 0  # batches that were told before their time
         self._error: BaseException | None = None
         self._closed = False
         _passes.add(self)
@@ -96,6 +104,10 @@ class Pass(Generic[B]):
 
     def trained(self) -> None:
         """The oldest batch that was handed out is trained."""
+        if self._ahead > 0:
+            self._ahead -= 1
+            return
+        self._step = workers.current().steps
         with self._lock:
             done = [self._handed.popleft()] if self._handed else []
             while self._handed and self._handed[0].samples == 0:
@@ -103,6 +115,15 @@ class Pass(Generic[B]):
         for each in done:
             self._assignment.trained(each.marks, each.samples)
         self.idle()
+
+    def tell_trained(self) -> None:
+        """Tells what is trained; the batch at hand too, if a step was made since the one before it."""
+        if self._closed:
+            return
+        if workers.current().steps > self._step and any(handed.samples for handed in self._handed):
+            self.trained()
+            self._ahead += 1
+        self._assignment.flush()
 
     def idle(self) -> None:
         """While no batch is there: if all else is in other workers' hands, they learn what this one has done."""

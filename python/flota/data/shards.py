@@ -16,8 +16,8 @@ File = TypeVar("File", bound="str | os.PathLike[str]")
 
 _MOST_WORKERS = 1 << 20
 
-_LEAST_BYTES, _MOST_BYTES = 4 << 20, 64 << 20  # of a piece
-_PIECES = 16  # for each worker, if the files are large enough
+_LEAST_BYTES, _MOST_BYTES = 1 << 20, 64 << 20  # of a piece
+_PIECES = 256  # of a data set, if it is large enough
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ def cut_by_bytes(file: DataFile, most: int) -> list[Piece]:
     return [Piece(file, begin, end) for begin, end in pairwise(ends)]
 
 
-def piece_bytes(files: Sequence[DataFile], workers: int) -> int:
-    """How large pieces should be: small enough for workers to end together, large enough to be worth a request."""
+def piece_bytes(files: Sequence[DataFile]) -> int:
+    """How large pieces should be: small enough for workers to end together, large enough to be worth a request. It
+    does not depend on the workers, so that others can go on with an epoch that some have begun."""
     total = sum(file.size or 0 for file in files)
-    return min(max(total // (workers * _PIECES), _LEAST_BYTES), _MOST_BYTES)
+    return min(max(total // _PIECES, _LEAST_BYTES), _MOST_BYTES)
 
 
 def check_worker(worker_index: int, worker_num: int) -> tuple[int, int]:
