@@ -6,7 +6,7 @@
 
 namespace flota {
 
-// What workers share beside tables: shards of data. As methods of a client, and for a process without servers.
+// What workers share beside tables: shards of data, also without servers, and letters to each other.
 void bind_coordination(nanobind::module_& module, nanobind::class_<Client>& client);
 
 }  // namespace flota
