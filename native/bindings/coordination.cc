@@ -6,6 +6,7 @@
 
 #include <tuple>
 
+#include "bindings/arrays.h"
 #include "bindings/errors.h"
 #include "bindings/waiting.h"
 #include "server/leases.h"
@@ -151,6 +152,48 @@ void bind_client_leases(nb::class_<Client>& client) {
           nb::sig("def restore_leases(self, states: " FLOTA_LEASE_STATES_GIVEN ", time_ms: int) -> None"));
 }
 
+#define FLOTA_LETTER_ARGUMENTS "channel: str, from_: int, to: int, world: int, sequence: int, last: bool"
+
+void bind_mail(nb::class_<Client>& client) {
+  client
+      .def(
+          "send",
+          [](Client& self, const std::string& channel, uint32_t from, uint32_t to, uint32_t world, uint64_t sequence,
+             bool last, const nb::bytes& data, int64_t time) {
+            auto bytes = std::as_bytes(std::span(data.c_str(), data.size()));
+            Waiting waiting;
+            check(self.send({channel, from, to, world, sequence, last}, bytes, ms(time)));
+          },
+          nb::arg("channel"), nb::arg("from_"), nb::arg("to"), nb::arg("world"), nb::arg("sequence"), nb::arg("last"),
+          nb::arg("data"), nb::arg("time_ms"),
+          nb::sig("def send(self, " FLOTA_LETTER_ARGUMENTS ", data: bytes, time_ms: int) -> None"))
+      .def(
+          "send",
+          [](Client& self, const std::string& channel, uint32_t from, uint32_t to, uint32_t world, uint64_t sequence,
+             bool last, uintptr_t address, size_t size, int64_t time) {
+            auto bytes = array_at<const std::byte>(address, size);
+            Waiting waiting;
+            check(self.send({channel, from, to, world, sequence, last}, bytes, ms(time)));
+          },
+          nb::arg("channel"), nb::arg("from_"), nb::arg("to"), nb::arg("world"), nb::arg("sequence"), nb::arg("last"),
+          nb::arg("address"), nb::arg("size"), nb::arg("time_ms"),
+          nb::sig("def send(self, " FLOTA_LETTER_ARGUMENTS ", address: int, size: int, time_ms: int) -> None"))
+      .def(
+          "receive",
+          [](Client& self, const std::string& channel, uint32_t to, uint32_t world, uint64_t taken,
+             int64_t time) -> nb::object {
+            const Letter letter = [&] {
+              Waiting waiting;
+              return flota::take(self.receive(channel, to, world, taken, ms(time)));
+            }();
+            if (letter.over) return nb::none();
+            return nb::make_tuple(letter.from, letter.last, nb::bytes(letter.bytes->data(), letter.bytes->size()));
+          },
+          nb::arg("channel"), nb::arg("to"), nb::arg("world"), nb::arg("taken"), nb::arg("time_ms"),
+          nb::sig("def receive(self, channel: str, to: int, world: int, taken: int, time_ms: int) -> "
+                  "tuple[int, bool, bytes] | None"));
+}
+
 }  // namespace
 
 LeaseStates states_of(const LeaseStateTuples& tuples) {
@@ -167,6 +210,7 @@ LeaseStates states_of(const LeaseStateTuples& tuples) {
 void bind_coordination(nb::module_& module, nb::class_<Client>& client) {
   bind_leases(module);
   bind_client_leases(client);
+  bind_mail(client);
 }
 
 }  // namespace flota

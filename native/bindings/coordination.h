@@ -20,7 +20,7 @@ using LeaseStateTuples =
                            std::vector<std::tuple<uint64_t, uint64_t>>>>;
 LeaseStates states_of(const LeaseStateTuples& tuples);
 
-// What workers share beside tables: shards of data. As methods of a client, and for a process without servers.
+// What workers share beside tables: shards of data, also without servers, and letters to each other.
 void bind_coordination(nanobind::module_& module, nanobind::class_<Client>& client);
 
 }  // namespace flota

@@ -17,6 +17,7 @@
 #include "common/push.h"
 #include "common/spec.h"
 #include "wire/lease_messages.h"
+#include "wire/mail_messages.h"
 #include "wire/messages.h"
 
 namespace flota {
@@ -75,6 +76,16 @@ struct Progress {
   uint32_t rank = 0;
   uint32_t world = 0;
   bool leave = false;  // it takes no part in later steps, and does not wait
+};
+
+// The way of a letter, and its place in the row of those that the sender sends the receiver.
+struct LetterTo {
+  std::string channel;
+  uint32_t from = 0;
+  uint32_t to = 0;
+  uint32_t world = 0;
+  uint64_t sequence = 0;
+  bool last = false;  // there are no more
 };
 
 // Where a page of an export begins. Sparse: a shard; dense: a block.
@@ -178,6 +189,11 @@ class Client {
   Result<LeaseReply> lease(LeaseRequest message, Time time);
   Result<LeaseStates> lease_states(Time time);
   Result<void> restore_leases(const LeaseStates& states, Time time);
+  // Puts a letter of at most SendHead::kMaxBytes into the receiver's box: see Mailboxes. kDeadline names the receiver
+  // who does not read.
+  Result<void> send(const LetterTo& to, std::span<const std::byte> bytes, Time time);
+  // The next letter after the first `taken`, or that nobody sends any more. kDeadline names those who may.
+  Result<Letter> receive(const std::string& channel, uint32_t to, uint32_t world, uint64_t taken, Time time);
   Result<std::vector<ServerStatistics>> statistics(Time time);
 
   // A page of whole rows from each of these places, asked for all at once: Rows::decode() reads one.

@@ -1,22 +1,8 @@
 #include "server/barriers.h"
 
+#include "server/wording.h"
+
 namespace flota {
-namespace {
-
-template <class Waiting>
-std::string missing(const std::map<uint32_t, Waiting>& waiting, uint32_t world) {
-  constexpr int kNamed = 8;
-  std::string text;
-  uint32_t count = 0;
-  for (uint32_t rank = 0; rank < world; ++rank) {
-    if (waiting.contains(rank)) continue;
-    if (++count <= kNamed) text += (count > 1 ? ", " : "") + std::to_string(rank);
-  }
-  if (count > kNamed) text += " and " + std::to_string(count - kNamed) + " more";
-  return (count == 1 ? "worker " : "workers ") + text;
-}
-
-}  // namespace
 
 Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world,
                                            Deadline deadline, std::span<const std::byte> brings) {
@@ -63,7 +49,9 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   if (stopped_) return Error{ErrorCode::kShuttingDown, who + " waited, but the server is stopping"};
   if (!still_mine()) return invalid(who + " came again by another call, which took this one's place");
   Error late{ErrorCode::kDeadline,
-             who + " waited in vain for " + missing(place.waiting, world) + " of " + std::to_string(world)};
+             who + " waited in vain for " +
+                 missing_workers(world, [&](uint32_t other) { return place.waiting.contains(other); }) + " of " +
+                 std::to_string(world)};
   if (--place.waiting[rank].requests == 0) place.waiting.erase(rank);
   return late;
 }

@@ -3,18 +3,9 @@
 #include <algorithm>
 
 #include "common/hash.h"
+#include "server/wording.h"
 
 namespace flota {
-namespace {
-
-std::string worker(uint32_t rank) { return "worker " + std::to_string(rank); }
-
-std::string seconds(uint64_t ms) {
-  const uint64_t tenths = ms / 100;
-  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
-}
-
-}  // namespace
 
 bool Clocks::Group::over() const {
   return world != 0 && ranks.size() == world &&

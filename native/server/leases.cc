@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/interrupt.h"
+#include "server/wording.h"
 
 namespace flota {
 namespace {
@@ -143,14 +144,14 @@ std::vector<uint64_t> Leases::Epoch::note(const LeaseRequest& message) {
 
 Result<void> Leases::meet(const LeaseRequest& message) {
   auto [found, added] = workers_.try_emplace(message.rank, Worker{message.incarnation, {}});
-  Worker& worker = found->second;
-  if (message.incarnation < worker.incarnation) {
-    return Error{ErrorCode::kStaleEpoch, "worker " + std::to_string(message.rank) + " was started again: incarnation " +
-                                             std::to_string(worker.incarnation) + " has taken the place of " +
+  Worker& known = found->second;
+  if (message.incarnation < known.incarnation) {
+    return Error{ErrorCode::kStaleEpoch, worker(message.rank) + " was started again: incarnation " +
+                                             std::to_string(known.incarnation) + " has taken the place of " +
                                              std::to_string(message.incarnation)};
   }
-  if (message.incarnation == worker.incarnation) return {};
-  worker = {message.incarnation, {}};
+  if (message.incarnation == known.incarnation) return {};
+  known = {message.incarnation, {}};
   for (auto& [name, pass] : passes_) {
     for (auto& [number, epoch] : pass.open) epoch->free_all(message.rank);
   }
@@ -166,7 +167,7 @@ Result<std::shared_ptr<Leases::Epoch>> Leases::find(const LeaseRequest& message)
   if (found != pass.open.end()) {
     const uint64_t shards = found->second->done.size();
     if (shards == message.shards) return found->second;
-    return invalid(name_of(message) + ": worker " + std::to_string(message.rank) + " says there are " +
+    return invalid(name_of(message) + ": " + worker(message.rank) + " says there are " +
                    std::to_string(message.shards) + " shards, others say " + std::to_string(shards));
   }
   const std::shared_ptr<Epoch> over;

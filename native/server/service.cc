@@ -104,6 +104,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::lease_states;
       case MessageKind::kRestoreLeases:
         return &Service::restore_leases;
+      case MessageKind::kSend:
+        return &Service::send;
       case MessageKind::kStatistics:
         return &Service::statistics;
       case MessageKind::kExport:
@@ -128,6 +130,7 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
   Result<void> done = guarded([&]() -> Result<void> {
     if (header.kind == MessageKind::kPull) return pull(header.request, payload, stream, sent);
     if (header.kind == MessageKind::kPullDense) return pull_dense(header.request, payload, stream, sent);
+    if (header.kind == MessageKind::kReceive) return receive(header.request, payload, stream, sent);
     return Error{ErrorCode::kMalformed, std::string("a ") + to_string(header.kind) + " is not a request"};
   });
   FLOTA_TRY(reader.finish(io_deadline()));
@@ -280,6 +283,7 @@ Result<Writer> Service::statistics(Payload payload) {
   add("", "workers_seen", ledger_.workers());
   add("", "leases_granted", leases_.counts().granted);
   add("", "leases_expired", leases_.counts().expired);
+  add("", "mail_bytes", mailboxes_.bytes());
   add("", "checkpoint", checkpoint_);
   add("", "checkpoint_step", checkpoint_step_);
   for (const std::string& name : registry_.kept()) add(name, "restored", 1);

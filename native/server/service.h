@@ -10,6 +10,7 @@
 #include "server/counters.h"
 #include "server/leases.h"
 #include "server/ledger.h"
+#include "server/mailboxes.h"
 #include "server/registry.h"
 #include "server/steps.h"
 #include "wire/frame.h"
@@ -44,6 +45,7 @@ class Service {
     steps_.stop();
     clocks_.stop();
     leases_.stop();
+    mailboxes_.stop();
   }
 
  private:
@@ -68,14 +70,16 @@ class Service {
   Result<Writer> lease(Payload payload);
   Result<Writer> lease_states(Payload payload);
   Result<Writer> restore_leases(Payload payload);
+  Result<Writer> send(Payload payload);
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);
   Result<Writer> shutdown(Payload payload);
 
-  // Pulls stream their answers straight from the tables; an error inside `sent` broke the connection.
+  // These stream their answers straight from where they are kept; an error inside `sent` broke the connection.
   Result<void> pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
   Result<void> pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
+  Result<void> receive(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
 
   // Makes or overwrites whole rows, or refuses them all.
   static Result<void> import_into(HostedTable& table, const Rows& rows);
@@ -92,6 +96,7 @@ class Service {
   Steps steps_;
   Clocks clocks_;
   Leases leases_;
+  Mailboxes mailboxes_;
   Counters counters_;
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;

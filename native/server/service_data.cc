@@ -1,4 +1,4 @@
-// What a server does for data sets: who trains which shard.
+// What a server does for data sets: who trains which shard, and letters from worker to worker.
 #include "server/service.h"
 
 namespace flota {
@@ -25,6 +25,30 @@ Result<Writer> Service::restore_leases(Payload payload) {
   FLOTA_ASSIGN(auto message, LeaseStates::decode(payload));
   FLOTA_TRY(leases_.restore(message));
   return Writer();
+}
+
+Result<Writer> Service::send(Payload payload) {
+  FLOTA_ASSIGN(auto message, Send::decode(payload));
+  FLOTA_TRY(mailboxes_.send(message, wait_deadline(message.wait_ms)));
+  return Writer();
+}
+
+Result<void> Service::receive(uint64_t request, Payload payload, Stream& stream, Result<void>& sent) {
+  FLOTA_ASSIGN(auto message, Receive::decode(payload));
+  FLOTA_ASSIGN(Letter letter, mailboxes_.receive(message, wait_deadline(message.wait_ms)));
+  const auto bytes = letter.over ? Payload() : Payload(*letter.bytes);
+  Writer head;
+  LetterHead{letter.over, letter.last, letter.from, bytes.size()}.encode(head);
+  sent = [&]() -> Result<void> {
+    FrameWriter frame(stream);
+    const std::byte zeros[8] = {};
+    FLOTA_TRY(frame.begin(MessageKind::kReply, request, LetterHead::kBytes + padded(bytes.size()), io_deadline()));
+    FLOTA_TRY(frame.write(head.bytes(), io_deadline()));
+    FLOTA_TRY(frame.write(bytes, io_deadline()));
+    FLOTA_TRY(frame.write(std::span(zeros).first(padded(bytes.size()) - bytes.size()), io_deadline()));
+    return frame.end(io_deadline());
+  }();
+  return {};
 }
 
 }  // namespace flota

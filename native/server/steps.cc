@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "common/hash.h"
+#include "server/wording.h"
 
 namespace flota {
 namespace {
-
-std::string worker(uint32_t rank) { return "worker " + std::to_string(rank); }
 
 Error failed_before() {
   return {ErrorCode::kSystem, "an earlier step could not be applied whole; the job must be restored from a save"};

@@ -71,6 +71,10 @@ const char* to_string(MessageKind kind) {
       return "question for the state of leases";
     case MessageKind::kRestoreLeases:
       return "restore of leases";
+    case MessageKind::kSend:
+      return "letter";
+    case MessageKind::kReceive:
+      return "receive";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

@@ -37,6 +37,8 @@ enum class MessageKind : uint8_t {
   kLease = 15,
   kLeaseStates = 16,
   kRestoreLeases = 17,
+  kSend = 18,
+  kReceive = 19,
   kReply = 64,
   kError = 65,
 };

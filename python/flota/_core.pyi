@@ -4,6 +4,7 @@ flota's native core: tables, servers and clients. Use it through flota.client an
 
 from collections.abc import Sequence
 import enum
+from typing import overload
 
 
 class RuleKind(enum.Enum):
@@ -641,6 +642,14 @@ class Client:
     def lease_states(self, time_ms: int) -> list[tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]]: ...
 
     def restore_leases(self, states: Sequence[tuple[str, int, int, int, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]], time_ms: int) -> None: ...
+
+    @overload
+    def send(self, channel: str, from_: int, to: int, world: int, sequence: int, last: bool, data: bytes, time_ms: int) -> None: ...
+
+    @overload
+    def send(self, channel: str, from_: int, to: int, world: int, sequence: int, last: bool, address: int, size: int, time_ms: int) -> None: ...
+
+    def receive(self, channel: str, to: int, world: int, taken: int, time_ms: int) -> tuple[int, bool, bytes] | None: ...
 
 class LeaseOutcome(enum.Enum):
     noted = 0

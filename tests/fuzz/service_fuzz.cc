@@ -48,6 +48,10 @@ bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
     auto message = LeaseRequest::decode(payload);
     return message && message->take && message->wait_ms > 0;
   }
+  if (header.kind == MessageKind::kReceive) {
+    auto message = Receive::decode(payload);
+    return message && message->wait_ms > 0;
+  }
   return false;
 }
 

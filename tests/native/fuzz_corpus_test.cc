@@ -110,6 +110,12 @@ std::map<std::string, Bytes> corpus() {
   const Bytes restore = frame_of(MessageKind::kRestoreLeases, encoded(sample_lease_states()), true);
   const Bytes states = frame_of(MessageKind::kLeaseStates, {}, true);
   files["lease_twice_and_restore"] = joined(joined(take, take), joined(states, joined(restore, take)));
+  const std::array<std::byte, 5> text = {std::byte{9}};
+  const Bytes letter =
+      frame_of(MessageKind::kSend, encoded(Send{{"c", 0, 0, 1, 0, 0, 1, true, text.size()}, text}), true);
+  const Bytes first = frame_of(MessageKind::kReceive, encoded(Receive{"c", 0, 1, 0, 0}), true);
+  const Bytes second = frame_of(MessageKind::kReceive, encoded(Receive{"c", 0, 1, 1, 0}), true);
+  files["send_and_receive"] = joined(joined(letter, first), joined(second, joined(letter, second)));
   files["barrier_of_one.frame"] = frame_of(MessageKind::kBarrier, encoded(Barrier{"b", 0, 0, 1, 1, {}}), true);
 
   Bytes wrong = pull;

@@ -8,6 +8,7 @@
 
 #include "wire/frame.h"
 #include "wire/lease_messages.h"
+#include "wire/mail_messages.h"
 #include "wire/messages.h"
 
 // One sample of every message, and what decodes it: for the tests of the wire and as the seed of the fuzz corpus.
@@ -190,6 +191,16 @@ inline LeaseStates sample_lease_states() {
   return {{{"eval", 0, 0, 3, {}, {}}, {"train", 2, 10, 2, {{0, 2}, {4, 5}}, {{2, 512}, {7, 64}}}}};
 }
 
+inline std::vector<std::byte> sample_send(uint32_t world = 4, uint64_t wait_ms = 30'000) {
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  return encoded(Send{{"shuffle/7", 1, 0, world, 2, 17, wait_ms, true, bytes.size()}, bytes});
+}
+
+inline std::vector<std::byte> sample_letter() {
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  return encoded(LetterReply{{false, true, 1, bytes.size()}, bytes});
+}
+
 inline std::vector<Sample> all_samples() {
   const uint64_t table = 0x1112131415161718;
   return {
@@ -220,6 +231,10 @@ inline std::vector<Sample> all_samples() {
       {"lease_reply", MessageKind::kReply, encoded(LeaseReply{LeaseOutcome::kGranted, 15, 128, 990, {7, 11}}),
        transcode<LeaseReply>},
       {"lease_states", MessageKind::kRestoreLeases, encoded(sample_lease_states()), transcode<LeaseStates>},
+      {"send", MessageKind::kSend, sample_send(), transcode<Send>},
+      {"receive", MessageKind::kReceive, encoded(Receive{"shuffle/7", 3, 4, 17, 30'000}), transcode<Receive>},
+      {"letter", MessageKind::kReply, sample_letter(), transcode<LetterReply>},
+      {"letter_over", MessageKind::kReply, encoded(LetterReply{{true}, {}}), transcode<LetterReply>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
       {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},

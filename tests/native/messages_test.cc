@@ -88,6 +88,12 @@ const std::map<std::string, std::string> kGolden = {
      "000000000000000000000000000000000500000000000000747261696e00000002000000000000000a00000000000000"
      "020000000000000002000000000000000000000002000000040000000500000002000000000000000200000000000000"
      "000200000000000007000000000000004000000000000000"},
+    {"send",
+     "010000000000000004000000010000000200000000000000110000000000000030750000000000000900000000000000"
+     "73687566666c652f370000000000000003000000000000000102030000000000"},
+    {"receive", "030000000400000011000000000000003075000000000000090000000000000073687566666c652f3700000000000000"},
+    {"letter", "000100000100000003000000000000000102030000000000"},
+    {"letter_over", "01000000000000000000000000000000"},
     {"statistics_reply",
      "0200000000000000000000000000000008000000000000007265717565737473"
      "0c00000000000000050000000000000075736572730000000400000000000000"
@@ -186,6 +192,8 @@ BOOST_AUTO_TEST_CASE(absurd_counts_are_refused) {
     BOOST_TEST(refusal<LeaseRequest>(with(lease, lease.size() - 2 * 24 - 8, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 32, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<LeaseStates>(with(states, 0, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<Send>(with(sample_send(), sample_send().size() - 16, count)) == ErrorCode::kMalformed);
+    BOOST_TEST(refusal<LetterReply>(with(sample_letter(), 8, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<LeaseStates>(with(states, states.size() - 2 * 16 - 8, count)) == ErrorCode::kMalformed);
     BOOST_TEST(refusal<LeaseStates>(with(states, states.size() - 2 * 16 - 8 - 2 * 8 - 8, count)) ==
                ErrorCode::kMalformed);
@@ -236,6 +244,12 @@ BOOST_AUTO_TEST_CASE(values_outside_their_enumeration_are_refused) {
              ErrorCode::kMalformed);
   BOOST_TEST(refusal<LeaseRequest>(with(encoded(sample_lease()), 72, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 0, uint8_t{4})) == ErrorCode::kMalformed);
+  BOOST_TEST(refusal<Send>(with(sample_send(), 12, uint8_t{2})) == ErrorCode::kMalformed);
+  for (size_t flag : {0, 1}) {
+    BOOST_TEST(refusal<LetterReply>(with(sample_letter(), flag, uint8_t{2})) == ErrorCode::kMalformed);
+  }
+  BOOST_TEST(refusal<LetterReply>(with(sample_letter(), 0, uint8_t{1})) ==
+             ErrorCode::kMalformed);  // over, yet a letter
   BOOST_TEST(refusal<Pull>(with(sample_pull(), 16, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<PushReply>(with(encoded(PushReply{true}), 0, uint8_t{2})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<CreateTableReply>(with(encoded(CreateTableReply{1, true}), 8, uint8_t{2})) ==
@@ -301,6 +315,17 @@ BOOST_AUTO_TEST_CASE(leases_that_cannot_be_are_refused_while_decoding) {
   LeaseStates states = sample_lease_states();
   states.epochs[1].done[1].end = 11;
   BOOST_TEST(refusal<LeaseStates>(encoded(states)) == ErrorCode::kInvalidArgument);
+}
+
+BOOST_AUTO_TEST_CASE(letters_that_cannot_be_are_refused_while_decoding) {
+  for (size_t rank : {0, 4}) {
+    BOOST_TEST(refusal<Send>(with(sample_send(), rank, uint32_t{4})) == ErrorCode::kInvalidArgument);
+  }
+  BOOST_TEST(refusal<Send>(sample_send(0)) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Receive>(encoded(Receive{"c", 1, 1, 0, 0})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Receive>(encoded(Receive{"", 0, 1, 0, 0})) == ErrorCode::kInvalidArgument);
+  const std::vector<std::byte> large(SendHead::kMaxBytes + 1);
+  BOOST_TEST(refusal<Send>(encoded(Send{{"c", 0, 0, 1, 0, 0, 1, true, large.size()}, large})) == ErrorCode::kTooLarge);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_of_no_rows_is_refused) {
