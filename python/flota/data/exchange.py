@@ -8,7 +8,7 @@ from collections import Counter
 from flota import _core, workers
 from flota.errors import FlotaError
 
-_LETTER = 1 << 20  # bytes
+_LETTER = 256 << 10  # bytes
 
 _exchanges: Counter[str] = Counter()
 
