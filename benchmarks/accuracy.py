@@ -19,7 +19,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import flota
@@ -68,7 +67,7 @@ def plain_embedding(rows: int) -> torch.nn.Embedding:
 def train(model: Model, optimizers: list[torch.optim.Optimizer], clicks: Clicks, batch: int) -> None:
     loss_of = torch.nn.BCEWithLogitsLoss()
     for dense, ids, label in clicks.batches(batch, flota.worker_index(), flota.worker_num()):
-        loss = loss_of(model(torch.from_numpy(dense), torch.from_numpy(ids)), torch.from_numpy(label))
+        loss = loss_of(model(dense, ids), label)
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()
@@ -81,8 +80,8 @@ def auc_of(model: Model, clicks: Clicks) -> float:
     flota.barrier_worker()
     model.eval()
     batches = list(clicks.batches(4096))
-    scores = [model(torch.from_numpy(dense), torch.from_numpy(ids)) for dense, ids, _ in batches]
-    return flota.metrics.roc_auc(torch.cat(scores), np.concatenate([label for _, _, label in batches]))
+    scores = [model(dense, ids) for dense, ids, _ in batches]
+    return flota.metrics.roc_auc(torch.cat(scores), torch.cat([label for _, _, label in batches]))
 
 
 def worker(name: str, arguments: argparse.Namespace) -> None:

@@ -54,7 +54,7 @@ def worker(settings: dict, seconds: float, folder: Path) -> None:
         return
     flota.init_worker()
     clicks = Clicks(100 * BATCH, seed=flota.worker_index(), features=FEATURES, dense=DENSE, vocabulary=ROWS)
-    data = [tuple(torch.as_tensor(part) for part in batch) for batch in clicks.batches(BATCH)]
+    data = list(clicks.batches(BATCH))
     loss_of = torch.nn.BCEWithLogitsLoss()
 
     def train(until: float) -> int:

@@ -50,11 +50,11 @@ class PlainTable(torch.nn.Module):
         return self.bag(ids.reshape(-1, 1))
 
 
-def batches(count: int, seed: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+def batches(count: int, seed: int) -> list:
     from flota.data.synthetic import Clicks
 
     data = Clicks(count * BATCH, seed=seed, features=FEATURES, dense=DENSE, vocabulary=ROWS)
-    return [tuple(torch.as_tensor(part) for part in batch) for batch in data.batches(BATCH)]  # type: ignore[misc]
+    return list(data.batches(BATCH))
 
 
 def train(model: Model, optimizer: torch.optim.Optimizer, data: list, seconds: float) -> float:

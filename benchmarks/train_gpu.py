@@ -26,7 +26,7 @@ def batches(count: int, size: int) -> list[tuple[torch.Tensor, torch.Tensor, tor
     from flota.data.synthetic import Clicks
 
     data = Clicks(count * size, seed=0, features=FEATURES, dense=DENSE, vocabulary=ROWS)
-    return [tuple(torch.as_tensor(part).pin_memory() for part in batch) for batch in data.batches(size)]  # type: ignore[misc]
+    return [tuple(part.pin_memory() for part in batch) for batch in data.batches(size)]  # type: ignore[misc]
 
 
 def train(model: Model, optimizer: torch.optim.Optimizer, data: list, seconds: float, ahead: bool) -> float:

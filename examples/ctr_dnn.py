@@ -4,16 +4,15 @@
     flota launch --server_num=2 --worker_num=2 examples/ctr_dnn.py                distributed, on this machine
     flota launch --server_num=2 --worker_num=2 examples/ctr_dnn.py --files raw_data/part-* --test_files raw_test/*
 
-Data is generated in the shape of Criteo's click logs unless files are given: each worker reads its share of --files.
+Data is generated in the shape of Criteo's click logs unless files are given, which the workers share among them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import flota
@@ -42,52 +41,23 @@ class CtrDnn(torch.nn.Module):
 
 
 class Data:
-    """This worker's part of the training data and of the test data."""
+    """The training data and the test data. Of each batch, another worker has another part."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments = arguments
-        self.place = (flota.worker_index(), flota.worker_num())
-        self.files = flota.util.get_file_shard(sorted(arguments.files))
-        if arguments.files and not self.files:
-            raise SystemExit(
-                f"{len(arguments.files)} files for {flota.worker_num()} workers: worker {self.place[0]} has none"
-            )
-        self.train_clicks, self.test_clicks = Clicks(arguments.rows, seed=arguments.seed).split()
+        self.clicks = Clicks(arguments.rows, seed=arguments.seed).split()
+        self.batch_size = arguments.batch_size
+        self.files = None
+        if arguments.files:
+            train = read_criteo(arguments.files, arguments.batch_size, counts="log1p")
+            self.files = train, read_criteo(arguments.test_files, 4096, counts="log1p")
 
-    def train(self, epoch: int) -> Iterator[Batch]:
+    def train(self, epoch: int) -> Iterable[Batch]:
         if self.files:
-            return read_criteo(self.files, self.arguments.batch_size)
-        return self.train_clicks.batches(self.arguments.batch_size, *self.place, epoch)
+            return self.files[0]
+        return self.clicks[0].batches(self.batch_size, flota.worker_index(), flota.worker_num(), epoch)
 
-    def test(self) -> Iterator[Batch]:
-        if self.arguments.test_files:
-            return read_criteo(self.arguments.test_files, 4096, *self.place)
-        return self.test_clicks.batches(4096, *self.place)
-
-
-def train(model: CtrDnn, optimizer: torch.optim.Optimizer, batches: Iterable[Batch]) -> None:
-    loss_of = torch.nn.BCEWithLogitsLoss()
-    for step, (dense, ids, label) in enumerate(batches, 1):
-        loss = loss_of(model(torch.from_numpy(dense), torch.from_numpy(ids)), torch.from_numpy(label))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if step % 100 == 0 and flota.is_first_worker():
-            print(f"  step {step}: loss {loss.item():.4f}")
-
-
-@torch.no_grad()
-def auc_of(model: CtrDnn, batches: Iterable[Batch]) -> float:
-    """Each worker scores its part; the AUC is that of all scores."""
-    flota.barrier_worker()  # all workers' last steps count
-    model.eval()
-    scores, labels = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
-    for dense, ids, label in batches:
-        scores.append(model(torch.from_numpy(dense), torch.from_numpy(ids)).numpy())
-        labels.append(label)
-    model.train()
-    everybody = [np.concatenate(flota.util.all_gather(np.concatenate(parts))) for parts in (scores, labels)]
-    return flota.metrics.roc_auc(*everybody)
+    def test(self) -> Iterable[Batch]:
+        return self.files[1] if self.files else self.clicks[1].batches(4096, flota.worker_index(), flota.worker_num())
 
 
 def main_function(arguments: argparse.Namespace) -> None:
@@ -98,9 +68,7 @@ def main_function(arguments: argparse.Namespace) -> None:
     model = CtrDnn(arguments.dim, arguments.width)
     modes = {"sync": flota.Sync(), "async": flota.Async(), "geo": flota.Geo(k_steps=arguments.k_steps)}
     strategy = flota.DistributedStrategy(modes[arguments.mode])
-    optimizer = flota.distributed_optimizer(
-        torch.optim.Adagrad(model.parameters(), lr=arguments.learning_rate), strategy
-    )
+    flota.distributed_optimizer(torch.optim.Adagrad(model.parameters(), lr=arguments.learning_rate), strategy)
     if flota.is_server():
         flota.init_server()
         flota.run_server()
@@ -108,9 +76,14 @@ def main_function(arguments: argparse.Namespace) -> None:
 
     flota.init_worker()
     data = Data(arguments)
+    loss = torch.nn.BCEWithLogitsLoss()
+    fetches = ["loss", "auc"] if flota.is_first_worker() else []
     for epoch in range(arguments.epochs):
-        train(model, optimizer, data.train(epoch))
-        area = auc_of(model, data.test())
+        flota.train_from_dataset(
+            model, data.train(epoch), loss=loss, fetch_list=fetches, thread_num=arguments.thread_num
+        )
+        flota.barrier_worker()  # all workers' last steps count
+        area = flota.infer_from_dataset(model, data.test(), loss=loss).auc_metric.compute_global()
         flota.util.print_on_rank(f"epoch {epoch}: test AUC {area:.4f}", rank=0)
     flota.util.print_on_rank("next: examples/README.md has the other modes and examples", rank=0)
     flota.stop_worker()
@@ -127,6 +100,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--dim", type=int, default=10, help="length of a row (default: %(default)s)")
     parser.add_argument("--width", type=int, default=400, help="of each layer (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=400_000, help="generated samples (default: %(default)s)")
+    parser.add_argument("--thread_num", type=int, default=1, help="trainer threads of a worker; not in sync mode")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", nargs="+", type=Path, default=[], help="train on these, in Criteo's format")
     parser.add_argument("--test_files", nargs="+", type=Path, default=[], help="and test on these")

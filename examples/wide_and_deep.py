@@ -10,9 +10,8 @@ Data is generated in the shape of Criteo's click logs, unless --files and --test
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 
-import numpy as np
 import torch
 
 import flota
@@ -41,33 +40,27 @@ class WideDeep(torch.nn.Module):
         return (self.wide(ids).sum(1) + deep).squeeze(1)
 
 
-def train_batches(arguments: argparse.Namespace, epoch: int) -> Iterator[Batch]:
-    """This worker's share: the workers' batches of a step stand side by side in the data."""
-    place = (flota.worker_index(), flota.worker_num())
+def batches(arguments: argparse.Namespace) -> tuple[Callable[[int], Iterable[Batch]], Callable[[], Iterable[Batch]]]:
+    """This worker's share of the data to train on in an epoch, and to test on."""
     if arguments.files:
-        return read_criteo(arguments.files, arguments.batch_size, *place)
-    return Clicks(arguments.rows, seed=arguments.seed).split()[0].batches(arguments.batch_size, *place, epoch)
-
-
-def test_batches(arguments: argparse.Namespace) -> Iterator[Batch]:
+        train = read_criteo(arguments.files, arguments.batch_size, counts="log1p")
+        test = read_criteo(arguments.test_files, 4096, counts="log1p")
+        return lambda epoch: train, lambda: test
     place = (flota.worker_index(), flota.worker_num())
-    if arguments.test_files:
-        return read_criteo(arguments.test_files, 4096, *place)
-    return Clicks(arguments.rows, seed=arguments.seed).split()[1].batches(4096, *place)
+    first, second = Clicks(arguments.rows, seed=arguments.seed).split()
+    return lambda epoch: first.batches(arguments.batch_size, *place, epoch), lambda: second.batches(4096, *place)
 
 
 @torch.no_grad()
-def test_auc(model: WideDeep, arguments: argparse.Namespace) -> float:
+def test_auc(model: WideDeep, data: Iterable[Batch]) -> float:
     """Each worker scores its share; the AUC is that of all scores."""
     flota.barrier_worker()  # all workers' last steps count
     model.eval()  # ids that training never saw get no rows on the servers
-    scores, labels = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
-    for dense, ids, label in test_batches(arguments):
-        scores.append(model(torch.from_numpy(dense), torch.from_numpy(ids)).numpy())
-        labels.append(label)
+    auc = flota.metrics.Auc()
+    for dense, ids, label in data:
+        auc.update(model(dense, ids).sigmoid(), label)
     model.train()
-    everybody = [np.concatenate(flota.util.all_gather(np.concatenate(parts))) for parts in (scores, labels)]
-    return flota.metrics.roc_auc(*everybody)
+    return auc.compute_global()
 
 
 def main() -> None:
@@ -99,16 +92,17 @@ def main() -> None:
         return
 
     flota.init_worker()
+    train, test = batches(arguments)
     loss_of = torch.nn.BCEWithLogitsLoss()
     for epoch in range(arguments.epochs):
-        for step, (dense, ids, label) in enumerate(train_batches(arguments, epoch), 1):
-            loss = loss_of(model(torch.from_numpy(dense), torch.from_numpy(ids)), torch.from_numpy(label))
+        for step, (dense, ids, label) in enumerate(train(epoch), 1):
+            loss = loss_of(model(dense, ids), label)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             if step % 100 == 0 and flota.is_first_worker():
                 print(f"epoch {epoch}, step {step}: loss {loss.item():.4f}")
-    area = test_auc(model, arguments)
+    area = test_auc(model, test())
     if flota.is_first_worker():
         print(f"test AUC {area:.4f}")
         print("next: examples/README.md has the other modes and examples; --help, the settings of this one")
