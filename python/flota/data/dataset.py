@@ -25,6 +25,7 @@ from flota.data.formats.files import File, look_at
 from flota.data.formats.pipes import PLAIN, Piped
 from flota.data.formats.text import slot_text
 from flota.data.formats.trouble import Policy, Skipped, Trouble
+from flota.data.lanes import Read
 from flota.data.leases import LEASE_SECONDS, Assignment, Epoch, Fixed, Leases
 from flota.data.reading import Pass
 from flota.data.shards import Piece, piece_bytes
@@ -68,11 +69,11 @@ class DatasetSettings:
     """What ``QueueDataset`` and ``InMemoryDataset`` have in common: the settings, and the files."""
 
     _shares: tuple[str | None, ...] = (None, "lease", "static", "none")
+    _leases = True
 
     def __init__(self) -> None:
         self._files: list[str] | None = None
         self._schema: Schema | None = None
-        self._settings: dict[str, Any] = {}
 
     def init(
         self,
@@ -89,7 +90,7 @@ class DatasetSettings:
         format: SchemaFormat | None = None,
         sharing: Sharing | None = None,
         on_error: Policy = "stop",
-        lease_seconds: float = LEASE_SECONDS,
+        lease_seconds: float | None = None,
     ) -> None:
         """Says how samples are read.
 
@@ -97,17 +98,19 @@ class DatasetSettings:
 
         What the files hold: slot text for the variables ``use_var`` or the features ``schema``, printed by
         ``pipe_command`` for each file (``cat``: the files hold it themselves, and no process is started); or what
-        ``format`` says. ``download_cmd`` prints a file, given its name. ``fs_name`` ("hdfs://host:port") is put before
-        names without a scheme, ``fs_ugi`` ("user,password") is who reads there.
+        ``format`` says. ``download_cmd`` prints a file, given its name, which only it has to know. ``fs_name``
+        ("hdfs://host:port") is put before names without a scheme, ``fs_ugi`` ("user,password") is who reads there.
 
         ``sharing`` is how workers with the same list of files share it: "lease" hands pieces to whoever is free,
         "static" gives each the same pieces in every run, "none" reads everything on every worker. Unless given it is
-        "static" in sync mode and "lease" in the others. ``lease_seconds``: a worker that is silent for so long loses
-        its pieces to others.
+        "static" in sync mode and "lease" in the others. ``lease_seconds``: a worker that is silent for so long, 10
+        unless said otherwise, loses its pieces to others.
 
         ``on_error``: "stop" ends with an error at the first bad line, file or command; "skip" goes on without it, says
-        so on standard error, and counts it in ``skipped``.
+        so on standard error, and counts it in ``skipped``. A file that is missing is an error in any case, for all
+        workers must have the same files to share.
         """
+        self._settings = {name: value for name, value in locals().items() if name != "self"}
         self._batch_size = checks.whole("batch_size", batch_size, 1, 1 << 30)
         self._threads = checks.whole("thread_num", thread_num, 1, 1024)
         if input_type != 0:
@@ -115,11 +118,17 @@ class DatasetSettings:
         if sharing not in self._shares:
             raise InvalidArgument(f"sharing must be one of {self._shares[1:]}, not {sharing!r}")
         self._sharing: Sharing | None = sharing
-        self._lease_seconds = checks.number("lease_seconds", lease_seconds, 0.1, 86400.0)
+        if lease_seconds is not None and (sharing == "none" or not self._leases):
+            raise InvalidArgument("lease_seconds would have no effect: nothing is leased here")
+        self._lease_seconds = checks.number("lease_seconds", lease_seconds or LEASE_SECONDS, 0.1, 86400.0)
+        self._on_error: Policy = on_error
         self._trouble = Trouble(on_error)
         self._remote = _remote_files(fs_name, fs_ugi)
-        self._set_format(use_var, schema, format, pipe_command, download_cmd)
+        self._way = (use_var, schema, format, pipe_command, download_cmd)
+        self._set_format(*self._way)
         self._plan: list[Piece] | None = None
+        self._name: str | None = None
+        self._downloads = download_cmd != PLAIN
 
     def _set_format(
         self,
@@ -129,7 +138,9 @@ class DatasetSettings:
         pipe_command: str,
         download_cmd: str,
     ) -> None:
-        given = [name for name, value in (("use_var", use_var), ("schema", schema), ("format", format)) if value]
+        given = [
+            name for name, value in (("use_var", use_var), ("schema", schema), ("format", format)) if value is not None
+        ]
         if len(given) != 1:
             raise InvalidArgument(f"give one of use_var, schema and format, not {' and '.join(given) or 'none'}")
         if format is not None:
@@ -142,12 +153,32 @@ class DatasetSettings:
         plain = pipe_command == PLAIN and download_cmd == PLAIN
         self._format = text if plain else Piped(text, pipe_command, download_cmd)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a ``DataLoader``'s processes that are no forks: what the core has made is made again there."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_schema", "_format", "_trouble")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _schema=None)
+        if "_way" in state:
+            self._trouble = Trouble(self._on_error)
+            self._set_format(*self._way)
+
+    def update_settings(self, **settings: Any) -> None:
+        """Changes some of the settings of ``init``; the others stay."""
+        if not self._settings:
+            raise InvalidArgument("call init() of the data set first: update_settings changes what it says")
+        self.init(**{**self._settings, **settings})
+
     def set_filelist(self, filelist: Sequence[str | os.PathLike[str]]) -> None:
         """The files: paths, or URLs of any file system that fsspec knows (hdfs://, s3://, https://)."""
         if isinstance(filelist, (str, bytes, os.PathLike)):
             raise InvalidArgument(f"set_filelist takes a list of paths, not {filelist!r}")
+        for path in filelist:
+            if not isinstance(path, (str, os.PathLike)):
+                raise InvalidArgument(f"set_filelist takes a list of paths, and {path!r} is none")
         self._files = [os.fspath(path) for path in filelist]
         self._plan = None
+        self._name = None
         self._epochs = 0
 
     def get_filelist(self) -> list[str]:
@@ -165,51 +196,59 @@ class DatasetSettings:
         if self._files is None:
             raise InvalidArgument("call set_filelist() of the data set first")
         if not self._files:
-            raise DataError("the list of files is empty: there is nothing to read")
+            raise DataError("the list of files is empty: give every worker the whole list, and they share it")
         return self._schema
 
     def _pieces(self) -> list[Piece]:
         """What is handed out, the same on every worker with the same files."""
         if self._plan is None:
-            found = [look_at(self._remote + path if "://" not in path else path) for path in self._files or []]
+            names = [_at(self._remote, path) for path in self._files or []]
+            found = [File(name, None, None) if self._downloads else look_at(name) for name in names]
             most = piece_bytes(found)
             self._plan = [piece for file in found for piece in self._format.pieces(file, most)]
-            text = json.dumps([[piece.file.path, piece.file.size, piece.begin, piece.end] for piece in self._plan])
+        return self._plan
+
+    def _epoch(self, pieces: list[Piece]) -> Epoch:
+        """The next of this data set's epochs that workers share. Only they count: a worker may read the files for
+        itself beside them."""
+        if self._name is None:
+            text = json.dumps([[piece.file.path, piece.file.size, piece.begin, piece.end] for piece in pieces])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             self._name = f"{digest}#{_twins[digest]}"
             _twins[digest] += 1
-        return self._plan
+        epoch = Epoch(self._name, self._epochs, len(pieces))
+        self._epochs += 1
+        return epoch
 
     def _begin(self) -> Pass[Any]:
         """A new pass over this worker's part of the data."""
         schema = self._check_ready()
         pieces = self._pieces()
         lanes = min(self._threads, len(pieces))
-        assignment = self._assign(len(pieces), lanes)
+        assignment = self._assign(pieces, lanes)
+        return Pass(assignment, self._reads(pieces), lanes, self._batch_size, schema.batch)
 
-        return Pass(assignment, self._read_piece, lanes, self._batch_size, schema.batch)
+    def _reads(self, pieces: list[Piece]) -> Read:
+        """Reads one of these pieces by its number, whatever the settings are by then."""
+        format, trouble = self._format, self._trouble
+        return lambda number: format.read(pieces[number], trouble)
 
-    def _read_piece(self, number: int) -> Iterator[_core.Samples]:
-        return self._format.read(self._pieces()[number], self._trouble)
-
-    def _assign(self, pieces: int, lanes: int) -> Assignment:
+    def _assign(self, pieces: list[Piece], lanes: int) -> Assignment:
         team = workers.current()
         loader = torch.utils.data.get_worker_info()
         if loader is not None:
             shares = self._sharing != "none"
             place, places = (team.index, team.count) if shares else (0, 1)
-            return Fixed(pieces, lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
+            return Fixed(len(pieces), lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
         if self._sharing == "none":
-            return Fixed(pieces, lanes, 0, 1)
+            return Fixed(len(pieces), lanes, 0, 1)
         if self._sharing == "lease" and team.in_step:
             raise InvalidArgument(
                 "sharing='lease' gives pieces to whoever is free, and in sync mode workers make their steps together: "
                 "use sharing='static'"
             )
-        epoch = Epoch(self._name, self._epochs, pieces)
-        self._epochs += 1
         static = self._sharing == "static" or (self._sharing is None and (team.in_step or team.count == 1))
-        return Leases(epoch, lanes, static, self._lease_seconds)
+        return Leases(self._epoch(pieces), lanes, static, self._lease_seconds)
 
 
 def _remote_files(fs_name: str, fs_ugi: str) -> str:
@@ -217,11 +256,16 @@ def _remote_files(fs_name: str, fs_ugi: str) -> str:
         if fs_ugi:
             raise InvalidArgument("fs_ugi is who reads at fs_name, which is not given")
         return ""
-    scheme, separator, place = fs_name.rstrip("/").partition("://")
+    scheme, separator, place = fs_name.partition("://")
     if not separator:
         raise InvalidArgument(f"fs_name must be a URL such as hdfs://host:9000, not {fs_name!r}")
     user = fs_ugi.replace(",", ":", 1) + "@" if fs_ugi else ""
-    return f"{scheme}://{user}{place}"
+    return f"{scheme}://{user}{place.rstrip('/')}"
+
+
+def _at(remote: str, path: str) -> str:
+    """The path there, unless it is a URL itself."""
+    return path if not remote or "://" in path else f"{remote}/{path.lstrip('/')}"
 
 
 class QueueDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
