@@ -1,9 +1,11 @@
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/columns.h"
 #include "bindings/errors.h"
+#include "data/field_shuffle.h"
 #include "data/store.h"
 
 namespace nb = nanobind;
@@ -21,6 +23,20 @@ void bind_stores(nb::module_& module) {
           "append", [](SampleStore& self, const Samples& samples) { self.append(samples); }, Release(),
           nb::arg("samples"))
       .def("shuffle", &SampleStore::shuffle, Release(), nb::arg("seed"))
+      .def(
+          "shuffle_fields",
+          [](SampleStore& self, const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& parts, uint64_t seed) {
+            std::vector<FieldPart> checked;
+            for (const auto& [field, position, width] : parts) {
+              if (field >= self.layout().fields().size()) raise_error(invalid("there is no such field"));
+              const Field& known = self.layout().fields()[field];
+              if (!known.is_list() && uint64_t{position} + width > known.width) raise_error(invalid("out of a field"));
+              checked.push_back({field, known.is_list() ? 0 : position, width});
+            }
+            nb::gil_scoped_release release;
+            self = shuffle_fields(self, checked, seed);
+          },
+          nb::arg("parts"), nb::arg("seed"))
       .def("clear", &SampleStore::clear, Release())
       .def(
           "batch",
