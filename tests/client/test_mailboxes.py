@@ -72,14 +72,14 @@ def test_who_did_not_send_is_named(client, name):
     client.native.send(name, 0, 2, 3, 0, True, b"", TIME)
     client.native.receive(name, 2, 3, 0, TIME)
     with pytest.raises(DeadlineExceeded, match=r"worker 2 waited .* workers 1, 2 of 3 did not send their last"):
-        client.native.receive(name, 2, 3, 1, 200)
+        client.native.receive(name, 2, 3, 1, 1000)
 
 
 def test_who_does_not_read_is_named(client, name):
     for sequence in range(4):
         client.native.send(name, 0, 1, 2, sequence, False, bytes(8 << 20), TIME)
     with pytest.raises(DeadlineExceeded, match=r"worker 1 has not taken 4 letters \(32 MiB\)"):
-        client.native.send(name, 0, 1, 2, 4, False, b"more", 200)
+        client.native.send(name, 0, 1, 2, 4, False, b"more", 1000)
     for sequence in range(4):
         client.native.receive(name, 1, 2, sequence, TIME)
 

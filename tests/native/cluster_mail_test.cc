@@ -61,14 +61,14 @@ BOOST_AUTO_TEST_CASE(a_receivers_letters_are_on_one_server) {
 BOOST_AUTO_TEST_CASE(who_is_missing_is_named_before_the_client_gives_up) {
   Cluster cluster;
   auto client = cluster.client();
-  auto late = client->receive("shuffle", 0, 2, 0, milliseconds(200));
+  auto late = client->receive("shuffle", 0, 2, 0, milliseconds(1000));
   BOOST_TEST(code_of(late) == ErrorCode::kDeadline);
   BOOST_TEST(contains(message_of(late), "worker 0 waited"));
   BOOST_TEST(contains(message_of(late), "workers 0, 1 of 2 did not send their last"));
   uint64_t sequence = 0;
   const auto bytes = contents(0, SendHead::kMaxBytes);
   for (; sequence < 4; ++sequence) value_of(client->send(letter(0, 1, sequence), bytes, kTime));
-  auto full = client->send(letter(0, 1, sequence), bytes, milliseconds(200));
+  auto full = client->send(letter(0, 1, sequence), contents(0, 1), milliseconds(1000));
   BOOST_TEST(code_of(full) == ErrorCode::kDeadline);
   BOOST_TEST(contains(message_of(full), "worker 1 has not taken 4 letters (32 MiB)"));
 }
