@@ -43,6 +43,8 @@ class Schema(Protocol):
 
     layout: _core.Layout
 
+    def places(self) -> list[SlotPlace]: ...
+
     def slots(self) -> list[SlotPlace]: ...
 
     def batch(self, arrays: Arrays) -> Any: ...
@@ -120,7 +122,8 @@ class DatasetSettings:
         self._sharing: Sharing | None = sharing
         if lease_seconds is not None and (sharing == "none" or not self._leases):
             raise InvalidArgument("lease_seconds would have no effect: nothing is leased here")
-        self._lease_seconds = checks.number("lease_seconds", lease_seconds or LEASE_SECONDS, 0.1, 86400.0)
+        seconds = LEASE_SECONDS if lease_seconds is None else lease_seconds
+        self._lease_seconds = checks.number("lease_seconds", seconds, 0.1, 86400.0)
         self._on_error: Policy = on_error
         self._trouble = Trouble(on_error)
         self._remote = _remote_files(fs_name, fs_ugi)

@@ -25,6 +25,8 @@ from flota import _core, checks
 from flota.data.slots import FLOATS, ID_LIST, IDS, Arrays, Jagged, SlotPlace, jagged
 from flota.errors import InvalidArgument
 
+_EXACT = 1 << 53  # up to here a double holds every whole number
+
 
 class Batch(NamedTuple):
     """Some samples.
@@ -69,8 +71,9 @@ class Sparse:
     Hashes depend on the text and the ``space`` alone, and are the same in every process and for ever. Unless columns
     have the same space, which is a column's name unless given, the same text has different ids in them.
 
-    ``many`` is True, or what stands between the values in a text ("|"). ``missing`` is the id for an empty text: of
-    hashes and vocabularies an empty text is one like others unless it is given, of raw ids it is an error.
+    ``many`` is what stands between the values in a text ("|"), or True for lists and slot text (in texts: a comma).
+    ``missing`` is the id for an empty text: of hashes and vocabularies an empty text is one like others unless it is
+    given, of raw ids it is an error.
     """
 
     name: str
@@ -86,16 +89,28 @@ class Sparse:
             raise InvalidArgument(f"Sparse({self.name!r}): ids are raw or by a vocabulary, not both")
         if self.buckets is not None:
             checks.whole("buckets", self.buckets, 1, (1 << 63) - 1)
+        if self.missing is not None:
+            checks.whole(f"Sparse({self.name!r}): missing", self.missing, -_EXACT, _EXACT)
+        if self.vocabulary is not None:
+            _check_words(f"Sparse({self.name!r}): vocabulary", self.vocabulary)
         if (self.raw or self.vocabulary is not None) and (self.buckets is not None or self.space is not None):
             raise InvalidArgument(f"Sparse({self.name!r}): buckets and space are for hashed ids")
-        if isinstance(self.many, str) and (len(self.many) != 1 or self.many in "\n\r"):
-            raise InvalidArgument(f"Sparse({self.name!r}): many must be True or one character, not {self.many!r}")
+        if isinstance(self.many, str) and (len(self.many) != 1 or not self.many.isascii() or self.many in "\n\r"):
+            raise InvalidArgument(f"Sparse({self.name!r}): many must be True or one ASCII character, not {self.many!r}")
         if self.many and self.missing is not None:
             raise InvalidArgument(f"Sparse({self.name!r}): a sample without any of many values is simply empty")
 
     @property
     def salt(self) -> int:
         return _core.hash_text(0, (self.space or self.name).encode())
+
+
+def _check_words(name: str, words: Sequence[str]) -> None:
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise InvalidArgument(f"{name} must be a list of texts, not {words!r:.80}")
+    if len(set(words)) < len(words):
+        doubled = next(word for place, word in enumerate(words) if word in words[:place])
+        raise InvalidArgument(f"{name} has {doubled!r} twice, and an id is a place in it")
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,9 @@ class Features:
 
     def __init__(self, columns: Sequence[Feature]) -> None:
         self.columns = tuple(columns)
+        for column in self.columns:
+            if not isinstance(column, (Dense, Sparse, Label, Ignored)):
+                raise InvalidArgument(f"features are Dense, Sparse, Label and Ignored columns, not {column!r}")
         names = [column.name for column in self.columns]
         if doubled := {name for name in names if names.count(name) > 1}:
             raise InvalidArgument(f"features have the same name: {', '.join(sorted(doubled))}")
@@ -140,6 +158,9 @@ class Features:
         self._lists = {name: self._add(ID_LIST, [name]) for name in self._many}
         self.layout = _core.Layout(self.fields)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Features, (self.columns,)
+
     def _add(self, kind: int, names: list[str]) -> int | None:
         if not names:
             return None
@@ -155,18 +176,24 @@ class Features:
         }[type(column)]  # fmt: skip
         return self._matrices[kind] or 0, names.index(column.name)
 
+    def places(self) -> list[SlotPlace]:
+        """Where the columns' values are in a sample."""
+        return [(column.name, *self.place(column), 1) for column in self.columns if not isinstance(column, Ignored)]
+
     def slots(self) -> list[SlotPlace]:
         """How slot text fills a sample: a slot for each column, in order."""
-        places = []
         for column in self.columns:
             if isinstance(column, Ignored):
                 raise InvalidArgument(f"slot text cannot leave out slot {column.name!r}: each one must be declared")
             if isinstance(column, Sparse) and not column.raw:
                 raise InvalidArgument(f"slot text holds ids: declare Sparse({column.name!r}, raw=True)")
+            if isinstance(column, Sparse) and isinstance(column.many, str):
+                raise InvalidArgument(f"slot text counts its values: declare Sparse({column.name!r}, many=True)")
+            if isinstance(column, (Sparse, Dense)) and column.missing:
+                raise InvalidArgument(f"slot text leaves no value out: missing of {column.name!r} would have no effect")
             if isinstance(column, Dense) and (column.log1p or (column.shift, column.scale) != (0.0, 1.0)):
                 raise InvalidArgument(f"slot text holds final numbers: Dense({column.name!r}) cannot change them")
-            places.append((column.name, *self.place(column), 1))
-        return places
+        return self.places()
 
     def batch(self, arrays: Arrays) -> Batch:
         """The tensors of a batch's arrays."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,22 +13,39 @@ from flota import _core
 from flota.data.leases import Assignment, Leased
 
 _BLOCKS = 4  # that a lane may be ahead
+_LAST_WAIT = 5.0  # seconds for a lane to come to its end
 
-# The samples of a piece, a block at a time.
+# The samples of a piece, a block at a time. They may have a method ``interrupt``, which lets a thread that waits for
+# more of them go on.
 Read = Callable[[int], Iterator[_core.Samples]]
+
+_running: set[Lane] = set()
+_over = threading.Event()  # the process ends
+
+
+@atexit.register
+def end_lanes() -> None:
+    """Threads that are in native code when the interpreter ends would take the process down."""
+    _over.set()
+    for lane in list(_running):
+        lane.stop()
+    for lane in list(_running):
+        lane.join(_LAST_WAIT)
 
 
 class Block(NamedTuple):
-    """Samples of one piece, from ``begin`` on; ``before`` others of the piece came earlier."""
+    """Samples of one piece, from ``begin`` on; ``before`` others of the piece came earlier, and after the ``last``
+    none comes."""
 
     samples: _core.Samples
     begin: int
     piece: int
     before: int
+    last: bool = False
 
 
 class PieceEnd(NamedTuple):
-    """All of a piece's samples have come."""
+    """A piece had no samples, or none that were not trained before."""
 
     piece: int
     samples: int
@@ -51,7 +69,7 @@ class Lane:
         self._assignment = assignment
         self._read = read
         self._stopped = threading.Event()
-        self._asking = False
+        self._reading: Iterator[_core.Samples] | None = None
         self._ready: Queue[Block | PieceEnd | LaneEnd] = Queue()
         self._room = threading.Semaphore(_BLOCKS)
         self._thread = threading.Thread(target=self._run, name=f"flota reader {number}", daemon=True)
@@ -59,8 +77,8 @@ class Lane:
 
     @property
     def dry(self) -> bool:
-        """Whether it has nothing, and waits to be given a piece."""
-        return self._asking and self._ready.empty()
+        """Whether it has nothing, and waits for a piece that others have."""
+        return self._assignment.waits(self._number) and self._ready.empty()
 
     def get(self, timeout: float | None) -> Block | PieceEnd | LaneEnd:
         """The next there is; raises ``queue.Empty`` if that takes too long."""
@@ -72,46 +90,63 @@ class Lane:
     def stop(self) -> None:
         self._stopped.set()
         self._room.release()
+        interrupt: Callable[[], None] | None = getattr(self._reading, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
 
     def join(self, seconds: float | None = None) -> None:
         self._thread.join(seconds)
 
     def _run(self) -> None:
+        _running.add(self)
         try:
-            while (leased := self._next()) is not None:
+            while not self._ends() and (leased := self._assignment.next(self._number)) is not None:
                 self._read_piece(leased)
             self._ready.put(LaneEnd(None))
         except _Stopped:
-            pass
+            self._ready.put(LaneEnd(None))
         except BaseException as error:  # raised where batches are taken
             self._ready.put(LaneEnd(error))
-
-    def _next(self) -> Leased | None:
-        self._asking = True
-        try:
-            return None if self._stopped.is_set() else self._assignment.next(self._number)
         finally:
-            self._asking = False
+            _running.discard(self)
+
+    def _ends(self) -> bool:
+        return self._stopped.is_set() or _over.is_set()
 
     def _read_piece(self, leased: Leased) -> None:
         seen = 0
+        held: Block | None = None  # until it is known whether another one comes
         # Named, so that it is closed when this ends early: it may hold a process.
-        blocks = self._read(leased.piece)
+        blocks = self._reading = self._read(leased.piece)
         try:
+            if self._ends():
+                raise _Stopped
             for samples in blocks:
                 if self._assignment.lost(leased.piece):
                     return
+                self._put(held)
+                held = None
                 if seen + len(samples) > leased.skip:
-                    self._put(Block(samples, max(leased.skip - seen, 0), leased.piece, seen))
+                    held = Block(samples, max(leased.skip - seen, 0), leased.piece, seen)
                 seen += len(samples)
+        except Exception:
+            self._put(held)
+            raise
         finally:
+            self._reading = None
             close: Callable[[], None] | None = getattr(blocks, "close", None)
             if close is not None:
                 close()
-        self._ready.put(PieceEnd(leased.piece, seen))
+        if held is None:
+            self._ready.put(PieceEnd(leased.piece, seen))
+        else:
+            self._put(held._replace(last=True))
 
-    def _put(self, block: Block) -> None:
-        self._room.acquire()
+    def _put(self, block: Block | None) -> None:
+        if block is None:
+            return
+        if not self._stopped.is_set():
+            self._room.acquire()
         if self._stopped.is_set():
             raise _Stopped
         self._ready.put(block)

@@ -58,6 +58,9 @@ class Assignment(Protocol):
     def next(self, lane: int) -> Leased | None:
         """The next piece for a thread; None: there are no more. May wait for what other workers give back."""
 
+    def waits(self, lane: int) -> bool:
+        """Whether a thread waits for what other workers give back."""
+
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
         """The steps so far have used these, among them so many samples that were not told yet."""
 
@@ -86,6 +89,9 @@ class Fixed:
         piece = self._next[lane]
         self._next[lane] += self._stride
         return Leased(piece, 0) if piece < self._count else None
+
+    def waits(self, lane: int) -> bool:
+        return False
 
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
         """Nobody asks."""
@@ -131,6 +137,7 @@ class Leases:
         self._seconds = seconds
         self._lock = threading.Lock()  # one question at a time: each has its number
         self._calls = 0
+        self._waiting: set[int] = set()  # lanes
         self._held: dict[int, int] = {}  # pieces, and samples trained
         self._lost: set[int] = set()
         self._trained: deque[Told] = deque()
@@ -140,14 +147,21 @@ class Leases:
         self._renewal.start()
 
     def next(self, lane: int) -> Leased | None:
-        while not self._closed.is_set():
-            outcome, piece, skip = self._ask(lane)
-            if outcome == LeaseOutcome.granted:
-                return Leased(piece, skip)
-            if outcome != LeaseOutcome.none:
-                return None
-            self._closed.wait(_PATIENCE)
-        return None
+        try:
+            while not self._closed.is_set():
+                outcome, piece, skip = self._ask(lane)
+                if outcome == LeaseOutcome.granted:
+                    return Leased(piece, skip)
+                if outcome != LeaseOutcome.none:
+                    return None
+                self._waiting.add(lane)
+                self._closed.wait(_PATIENCE)
+            return None
+        finally:
+            self._waiting.discard(lane)
+
+    def waits(self, lane: int) -> bool:
+        return lane in self._waiting
 
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
         self._trained.append(Told(self._workers.steps, marks))
@@ -198,6 +212,8 @@ class Leases:
             first = self._workers.index + self._workers.count * lane
             stride = self._workers.count * self._lanes
         with self._lock:
+            if lane is not None and self._closed.is_set():
+                return LeaseOutcome.none, 0, 0  # what was taken now would not be given back
             self._calls += 1
             outcome, piece, samples, _, lost = self._send(
                 call=self._calls,

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch.utils.data
 
 from flota import _core, checks, workers
-from flota.data.dataset import DatasetSettings
+from flota.data.dataset import DatasetSettings, Schema
 from flota.data.exchange import exchange
-from flota.data.lanes import read_blocks
+from flota.data.lanes import end_lanes, read_blocks
 from flota.data.leases import Fixed
 from flota.errors import FlotaError, InvalidArgument
 
 _SEED = 0x5EED
+_LAST_WAIT = 5.0  # seconds
+
+_loading: set[threading.Thread] = set()
+
+
+@atexit.register
+def _end_loading() -> None:
+    """Threads that are in native code when the interpreter ends would take the process down."""
+    end_lanes()
+    for thread in list(_loading):
+        thread.join(_LAST_WAIT)
 
 
 class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
@@ -32,6 +44,7 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
 
     # What is loaded is one worker's for good.
     _shares = (None, "static", "none")
+    _leases = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +53,13 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
         self._error: BaseException | None = None
         self._shuffles = 0
         self._shuffled = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._loading is not None or self._store is not None:
+            raise InvalidArgument(
+                "samples in memory cannot go to another process: give the DataLoader multiprocessing_context='fork'"
+            )
+        return super().__getstate__()
 
     # --- loading ---
 
@@ -52,12 +72,10 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
         """The same in the background; ``wait_preload_done`` waits for it."""
         if thread_num is not None:
             self._threads = checks.whole("thread_num", thread_num, 1, 1024)
-        self._check_ready()
-        if self._loading is not None:
-            raise InvalidArgument("the data set is being loaded already: call wait_preload_done() first")
+        schema = self._check_ready()
         self.release_memory()
-        self._pieces()  # a missing file is told here and now
-        self._loading = threading.Thread(target=self._load, name="flota loading", daemon=True)
+        blocks = self._blocks()  # a missing file is told here and now
+        self._loading = threading.Thread(target=self._load, args=(schema, blocks), name="flota loading", daemon=True)
         self._loading.start()
 
     def wait_preload_done(self) -> None:
@@ -70,23 +88,27 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
             error, self._error = self._error, None
             raise error
 
-    def _load(self) -> None:
+    def _load(self, schema: Schema, blocks: Iterator[_core.Samples]) -> None:
+        _loading.add(threading.current_thread())
         try:
-            store = _core.SampleStore(self._check_ready().layout)
-            for samples in self._blocks():
+            store = _core.SampleStore(schema.layout)
+            for samples in blocks:
                 store.append(samples)
             self._store = store
         except BaseException as error:  # raised where it is waited for
             self._error = error
+        finally:
+            _loading.discard(threading.current_thread())
 
     def _blocks(self) -> Iterator[_core.Samples]:
         pieces, team = self._pieces(), workers.current()
         place, places = (0, 1) if self._sharing == "none" else (team.index, team.count)
         lanes = min(self._threads, len(pieces))
-        return read_blocks(Fixed(len(pieces), lanes, place, places), self._read_piece, lanes)
+        return read_blocks(Fixed(len(pieces), lanes, place, places), self._reads(pieces), lanes)
 
     def release_memory(self) -> None:
         """Gives the memory back."""
+        self._check_not_loading()
         if self._store is not None:
             self._store.clear()
         self._store = None
@@ -121,6 +143,14 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
                 raise type(error)(f"global_shuffle: {error}; samples were lost, load the data set again") from error
         self._shuffled = len(self._loaded())
 
+    def slots_shuffle(self, slots: Sequence[str], *, seed: int | None = None) -> None:
+        """Gives these slots' values to other samples of this worker, each value to one of them: what a model's test
+        loses by it is what those slots are worth to it. Values of several slots stay together."""
+        places = {name: (field, position, width) for name, field, position, width in self._check_ready().places()}
+        if strange := [name for name in slots if name not in places]:
+            raise InvalidArgument(f"there is no slot {strange[0]!r}; there are {', '.join(places)}")
+        self._loaded().shuffle_fields([places[name] for name in slots], self._next_seed(seed))
+
     def _next_seed(self, seed: int | None) -> int:
         self._shuffles += 1
         if seed is not None:
@@ -153,13 +183,21 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
         return -(-len(self._loaded()) // self._batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        store, schema = self._loaded(), self._check_ready()
-        for begin in range(0, len(store), self._batch_size):
-            yield schema.batch(store.batch(begin, min(self._batch_size, len(store) - begin)))
+        store, schema, size, shuffles = self._loaded(), self._check_ready(), self._batch_size, self._shuffles
+        # A DataLoader's processes take batches in turn.
+        loader = torch.utils.data.get_worker_info()
+        first, step = (0, 1) if loader is None else (loader.id, loader.num_workers)
+        for begin in range(first * size, len(store), step * size):
+            if self._store is not store or self._shuffles != shuffles:
+                raise InvalidArgument("the data set was released, loaded or shuffled in the middle of an epoch")
+            yield schema.batch(store.batch(begin, min(size, len(store) - begin)))
 
-    def _loaded(self) -> _core.SampleStore:
+    def _check_not_loading(self) -> None:
         if self._loading is not None:
             raise InvalidArgument("the data set is still being loaded: call wait_preload_done() first")
+
+    def _loaded(self) -> _core.SampleStore:
+        self._check_not_loading()
         if self._store is None:
             raise InvalidArgument("the data set is not loaded: call load_into_memory() first")
         return self._store

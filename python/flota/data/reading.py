@@ -184,7 +184,7 @@ class Pass(Generic[B]):
             count = min(room, len(part.samples) - part.begin)
             end = part.begin + count
             parts.append((part.samples, part.begin, count))
-            marks[part.piece] = Mark(part.piece, part.before + end, False)
+            marks[part.piece] = Mark(part.piece, part.before + end, part.last and end == len(part.samples))
             room -= count
             self._pending -= count
             if end < len(part.samples):

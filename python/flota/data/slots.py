@@ -46,6 +46,10 @@ class Slot:
     def __post_init__(self) -> None:
         if self.dtype not in ("int64", "float32"):
             raise InvalidArgument(f"Slot({self.name!r}): dtype must be 'int64' or 'float32', not {self.dtype!r}")
+        if self.shape is not None and not isinstance(self.shape, (tuple, list)):
+            raise InvalidArgument(
+                f"Slot({self.name!r}): shape must be lengths such as (1,) or None, not {self.shape!r}"
+            )
         for length in self.shape or ():
             checks.whole(f"each length in the shape of slot {self.name!r}", length, 1, 1 << 20)
 
@@ -63,7 +67,9 @@ class Slot:
             raise InvalidArgument(
                 f"use_var takes slots, names, and variables with name, shape and dtype, not {variable!r}"
             ) from None
-        kind = "float32" if "float" in dtype or "fp32" in dtype else "int64"
+        kind = "float32" if "float" in dtype or "fp" in dtype else "int64"
+        if kind == "int64" and "int" not in dtype:
+            raise InvalidArgument(f"variable {name!r}: slot text holds whole numbers and floats, not {dtype}")
         if getattr(variable, "lod_level", 0):
             return Slot(name, None, kind)
         # Paddle's shapes begin with the batch, unless the variable was declared without it.
@@ -78,6 +84,8 @@ class Slots:
     """
 
     def __init__(self, variables: Sequence[Any]) -> None:
+        if isinstance(variables, str):
+            raise InvalidArgument(f"use_var takes a list of variables, not {variables!r}")
         self.slots_declared = [Slot.of(variable) for variable in variables]
         names = [slot.name for slot in self.slots_declared]
         if not names:
@@ -85,6 +93,10 @@ class Slots:
         if doubled := {name for name in names if names.count(name) > 1}:
             raise InvalidArgument(f"use_var has the same name twice: {', '.join(sorted(doubled))}")
         self.layout = _core.Layout([_field(slot) for slot in self.slots_declared])
+
+    def places(self) -> list[SlotPlace]:
+        """Where the slots' values are in a sample."""
+        return self.slots()
 
     def slots(self) -> list[SlotPlace]:
         return [(slot.name, place, 0, _width(slot)) for place, slot in enumerate(self.slots_declared)]

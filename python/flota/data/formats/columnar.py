@@ -1,4 +1,4 @@
-"""CSV and Parquet, read by pyarrow; texts become ids in the core."""
+"""CSV and Parquet, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -6,194 +6,128 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from flota import _core
-from flota.data.features import Dense, Features, Ignored, Label, Sparse
-from flota.data.formats.files import File, opened, unpacked
+from flota.data.features import Features
+from flota.data.formats.columns import BadValues, Columns
+from flota.data.formats.files import Bytes, File, opened, unpacked
 from flota.data.formats.trouble import Trouble
 from flota.data.shards import Piece
 from flota.errors import DataError, InvalidArgument
 
 _ROWS = 8192  # of a Parquet file that are looked at together
-
-Array = Any  # pyarrow has no types
-
-
-class Columns:
-    """Turns tables of named columns into samples."""
-
-    def __init__(self, features: Features) -> None:
-        self._features = features
-        self._columns = [column for column in features.columns if not isinstance(column, Ignored)]
-        self.names = [column.name for column in self._columns]
-        self._vocabularies = {
-            column.name: _core.Vocabulary(list(column.vocabulary))
-            for column in self._columns
-            if isinstance(column, Sparse) and column.vocabulary is not None
-        }
-
-    def samples(self, batch: Any) -> _core.Samples:
-        """The samples of a record batch. Raises ``_BadValue``, which names the row."""
-        count = batch.num_rows
-        fields = self._features.fields
-        made: list[tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]] = []
-        matrices = {
-            place: np.empty((count, width), np.float32 if kind == 0 else np.int64)
-            for place, (kind, width) in enumerate(fields)
-            if kind < 2
-        }
-        lists: dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
-        for column in self._columns:
-            place, position = self._features.place(column)
-            array = batch.column(batch.schema.get_field_index(column.name))
-            if isinstance(column, Sparse):
-                if column.many:
-                    lists[place] = self._many(column, array)
-                else:
-                    matrices[place][:, position] = self._ids(column, array)
-            else:
-                matrices[place][:, position] = _numbers(column, array)
-        made = [(matrices[place], None) if place in matrices else lists[place] for place in range(len(fields))]
-        addresses = [(values.ctypes.data, 0 if offsets is None else offsets.ctypes.data) for values, offsets in made]
-        return _core.Samples.from_columns(self._features.layout, count, addresses)
-
-    def _many(self, column: Sparse, array: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-            array = pc.split_pattern(_texts(column, array), "," if column.many is True else str(column.many))
-            array = pc.if_else(pc.equal(pc.list_value_length(array), 0), None, array)
-        array = pc.fill_null(array, []) if array.null_count else array
-        offsets = np.asarray(array.offsets, dtype=np.int64)
-        values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-        ids = self._ids(column, values)
-        # A text without values splits into one that is empty.
-        kept = np.asarray(pc.not_equal(_texts(column, values), ""), dtype=bool) if not column.raw else None
-        offsets = offsets - offsets[0]
-        if kept is not None and not kept.all():
-            before = np.concatenate([[0], np.cumsum(kept)])
-            ids, offsets = ids[kept], before[offsets]
-        return np.ascontiguousarray(ids), np.ascontiguousarray(offsets, dtype=np.int64)
-
-    def _ids(self, column: Sparse, array: Array) -> npt.NDArray[np.int64]:
-        if column.raw:
-            return _raw_ids(column, array)
-        missing = array.is_null()
-        texts = pc.cast(_texts(column, array), pa.large_string())
-        _, offsets, data = texts.buffers()
-        starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        ids = np.empty(len(texts), np.int64)
-        address = 0 if data is None else data.address
-        if column.name in self._vocabularies:
-            vocabulary = self._vocabularies[column.name]
-            _core.find_texts(vocabulary, address, starts.ctypes.data, len(texts), ids.ctypes.data)
-        else:
-            _core.hash_texts(address, starts.ctypes.data, len(texts), column.salt, column.buckets or 0, ids.ctypes.data)
-        if column.missing is not None:
-            empty = np.asarray(pc.or_(missing, pc.equal(texts, "")), dtype=bool)
-            ids[empty] = column.missing
-        return ids
-
-
-class _BadValue(Exception):
-    """A value that is not what its column should hold."""
-
-    def __init__(self, row: int, what: str) -> None:
-        super().__init__(what)
-        self.row = row
-
-
-def _first(mask: Array) -> int:
-    return int(np.flatnonzero(np.asarray(mask, dtype=bool))[0])
-
-
-def _texts(column: Sparse, array: Array) -> Array:
-    """As text, what is missing being empty. A whole number is its digits."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_floating(array.type) or pa.types.is_nested(array.type):
-        raise DataError(
-            f"column {column.name!r} holds {array.type}, which cannot be ids: make it text or whole numbers"
-        )
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        array = pc.cast(array, pa.string())
-    return pc.fill_null(array, "")
-
-
-def _raw_ids(column: Sparse, array: Array) -> npt.NDArray[np.int64]:
-    missing = array.is_null()
-    if array.null_count:
-        if column.missing is None and not column.many:
-            raise _BadValue(_first(missing), f"column {column.name!r}: it is empty")
-        array = pc.fill_null(array, column.missing or 0) if not pa.types.is_string(array.type) else array
-    try:
-        return np.asarray(pc.cast(array, pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _BadValue(_bad_row(array, pa.int64()), f"column {column.name!r}: {error}") from None
-
-
-def _numbers(column: Dense | Label, array: Array) -> npt.NDArray[np.float32]:
-    default = column.missing if isinstance(column, Dense) else None
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = pc.if_else(pc.equal(array, ""), None, array)
-    try:
-        numbers = pc.cast(array, pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row = _bad_row(array, pa.float64())
-        raise _BadValue(row, f"column {column.name!r}: {str(array[row])!r} is no number") from None
-    if numbers.null_count and default is None:
-        raise _BadValue(_first(numbers.is_null()), f"column {column.name!r}: it is empty")
-    values = np.asarray(pc.fill_null(numbers, np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
-    if numbers.null_count == 0 or default is not None:
-        bad = ~np.isfinite(values) & ~np.asarray(numbers.is_null(), dtype=bool)
-        if bad.any():
-            row = _first(bad)
-            raise _BadValue(row, f"column {column.name!r}: {values[row]} is no finite number")
-    if isinstance(column, Label):
-        if column.binary and not np.isin(values, (0.0, 1.0)).all():
-            row = _first(~np.isin(values, (0.0, 1.0)))
-            raise _BadValue(row, f"the label {values[row]:g} of column {column.name!r} is neither 0 nor 1")
-        return values.astype(np.float32)
-    changed = np.log1p(np.maximum(values, 0.0)) if column.log1p else (values - column.shift) / column.scale
-    if default is not None:
-        changed = np.where(np.isnan(values), default, changed)
-    return changed.astype(np.float32)
-
-
-def _bad_row(array: Array, kind: Any) -> int:
-    """The first row that cannot be cast."""
-    for row, value in enumerate(array):
-        try:
-            value.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return row
-    return 0
+_BLOCK = 1 << 20  # bytes of a CSV file that are, and the most that a row may have
+_MOST_TOLD = 8
 
 
 class _Columnar:
     def __init__(self, features: Features) -> None:
         self._columns = Columns(features)
 
-    def _samples(self, batch: Any, name: str, before: int, unit: str, trouble: Trouble) -> Iterator[_core.Samples]:
-        """The batch's samples, without the rows that are bad."""
+    def _samples(self, batch: Any, numbers: Any, path: str, trouble: Trouble) -> Iterator[_core.Samples]:
+        """The samples of a batch's rows, which have these numbers in their file, without those that are bad."""
+        error = None
         while batch.num_rows > 0:
             try:
                 yield self._columns.samples(batch)
-                return
-            except _BadValue as error:
-                if error.row > 0:
-                    yield self._columns.samples(batch.slice(0, error.row))
-                trouble.bad_lines([f"{name}, {unit} {before + error.row + 1}: {error}"], 1)
-                batch, before = batch.slice(error.row + 1), before + error.row + 1
-            except (DataError, pa.ArrowException) as error:
-                raise DataError(f"{name}: {error}") from None
+                break
+            except BadValues as bad:
+                told = [
+                    f"{path}, row {numbers[row]}: {bad.what(place)}"
+                    for place, row in enumerate(bad.rows[:_MOST_TOLD].tolist())
+                ]
+                if trouble.skips:
+                    trouble.bad_lines(told, len(bad.rows))
+                    kept = np.ones(batch.num_rows, bool)
+                    kept[bad.rows] = False
+                    batch, numbers = batch.filter(pa.array(kept)), numbers[kept]
+                else:
+                    # Another column may have a bad value in a row before.
+                    error = told[0]
+                    batch = batch.slice(0, int(bad.rows[0]))
+            except DataError as wrong:
+                raise DataError(f"{path}: {wrong}") from None
+        if error is not None:
+            trouble.bad_lines([error], 1)
 
-    def _check_names(self, names: list[str], path: str) -> None:
-        if lost := [name for name in self._columns.names if name not in names]:
-            raise DataError(f"{path} has no column {lost[0]!r}; it has {', '.join(names)}")
+
+class _CsvBytes:
+    """What pyarrow reads: the file's bytes, a read ending with a line. If they cannot be read to their end, whole lines
+    only, and ``error`` says why."""
+
+    closed = False
+
+    def __init__(self, stream: Bytes) -> None:
+        self._stream = stream
+        self._held = b""
+        self._over = False
+        self.empty = True
+        self.error: DataError | None = None
+
+    def read(self, size: int, /) -> bytes:
+        while len(self._held) < size and not self._over:
+            self._read_more(size - len(self._held))
+        end = size if self._over else self._held.rfind(b"\n", 0, size) + 1 or size
+        data, self._held = self._held[:end], self._held[end:]
+        self.empty = self.empty and not data.strip()
+        return data
+
+    def _read_more(self, size: int) -> None:
+        try:
+            more = self._stream.read(size)
+        except DataError as error:
+            self.error = error
+            self._over = True
+            self._held = self._held[: self._held.rfind(b"\n") + 1]
+            return
+        self._held += more
+        if not more:
+            self._over = True
+            if self._held and not self._held.endswith(b"\n"):
+                self._held += b"\n"  # a header alone is refused without it
+
+    def close(self) -> None:
+        """It is closed by who opened it."""
+
+
+class _BadRows:
+    """The rows of a CSV file that have the wrong number of columns, and the numbers of those that have the right one.
+
+    pyarrow leaves out the bad ones, and may be a block ahead of the rows that it gives.
+    """
+
+    def __init__(self, path: str, header: bool, trouble: Trouble) -> None:
+        self._path = path
+        self._trouble = trouble
+        self._next = 2 if header else 1  # number of the next row
+        self._found: list[tuple[int, str]] = []
+
+    def found(self, row: Any) -> str:
+        what = f"{self._path}, row {row.number}: {row.actual_columns} columns, not {row.expected_columns}"
+        self._found.append((row.number, what))
+        return "skip"
+
+    def numbers(self, count: int) -> Any:
+        """The numbers of the next ``count`` good rows."""
+        numbers = np.arange(self._next, self._next + count)
+        for number, _ in self._found:
+            numbers[numbers >= number] += 1
+        return numbers
+
+    def passed(self, numbers: Any) -> None:
+        """These rows were looked at: tells of the bad ones among and right behind them."""
+        self._next = int(numbers[-1]) + 1 if len(numbers) else self._next
+        while self._found and self._found[0][0] <= self._next:
+            number, what = self._found.pop(0)
+            self._next = max(self._next, number + 1)
+            self._trouble.bad_lines([what], 1)
+
+    def before(self, numbers: Any) -> int:
+        """How many of these good rows come before the first bad one."""
+        return int(np.searchsorted(numbers, self._found[0][0])) if self._found else len(numbers)
 
 
 class CsvReader(_Columnar):
@@ -208,45 +142,56 @@ class CsvReader(_Columnar):
 
     def read(self, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]:
         path = piece.file.path
-        if piece.file.size == 0:
-            return
-        line = 0 if self._names else 1
-        with unpacked(piece.file) as stream:
-            try:
-                reader = self._open(stream, trouble, path)
-                self._check_names(reader.schema.names, path)
-                for batch in reader:
-                    yield from self._samples(batch, path, line, "row", trouble)
-                    line += batch.num_rows
-            except pa.ArrowInvalid as error:
-                trouble.bad_file(DataError(f"{path}: {error}"))
+        bad_rows = _BadRows(path, self._names is None, trouble)
+        try:
+            with unpacked(piece.file) as stream:
+                source = _CsvBytes(stream)
+                try:
+                    for batch in self._open(source, bad_rows):
+                        yield from self._read_batch(batch, bad_rows, path, trouble)
+                    bad_rows.passed([])
+                except pa.ArrowException as error:
+                    if not source.empty:
+                        raise DataError(f"{path}{_why(error)}") from None
+                if source.error is not None:
+                    raise source.error
+        except DataError as error:
+            trouble.bad_file(error)
 
-    def _open(self, stream: Any, trouble: Trouble, path: str) -> Any:
-        def bad_row(row: Any) -> str:
-            if not trouble.skips:
-                return "error"
-            where = f", row {row.number}" if row.number is not None else ""
-            what = f"{path}{where}: {row.actual_columns} columns, not {row.expected_columns}"
-            trouble.bad_lines([what], 1)
-            return "skip"
+    def _read_batch(self, batch: Any, bad_rows: _BadRows, path: str, trouble: Trouble) -> Iterator[_core.Samples]:
+        numbers = bad_rows.numbers(batch.num_rows)
+        if not trouble.skips:
+            before = bad_rows.before(numbers)
+            batch, numbers = batch.slice(0, before), numbers[:before]
+        yield from self._samples(batch, numbers, path, trouble)
+        bad_rows.passed(numbers)
 
+    def _open(self, source: _CsvBytes, bad_rows: _BadRows) -> Any:
         columns = self._columns
         return pyarrow.csv.open_csv(
-            pa.PythonFile(stream, "r"),
+            pa.PythonFile(source, "r"),
             # One thread: readers are threads already, and rows have numbers only then.
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=1 << 20, column_names=self._names),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=self._names),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=bad_row
+                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=bad_rows.found
             ),
             # As text: what a column holds is what its feature says, not what its first rows look like.
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types={name: pa.string() for name in columns.names},
                 include_columns=columns.names,
-                include_missing_columns=False,
                 strings_can_be_null=True,
                 null_values=[""],
             ),
         )
+
+
+def _why(error: Exception) -> str:
+    """What pyarrow says, in words that do not speak of its options."""
+    if isinstance(error, pa.ArrowKeyError):
+        return " has no column " + str(error.args[0]).removeprefix("Column ").partition(" in include_columns")[0]
+    if "straddling object" in str(error):
+        return f": a row is longer than {_BLOCK >> 20} MiB, or a quote is never closed"
+    return f": {error}"
 
 
 class ParquetReader(_Columnar):
@@ -257,7 +202,9 @@ class ParquetReader(_Columnar):
                 metadata = pyarrow.parquet.read_metadata(pa.PythonFile(stream, "r"))
             except pa.ArrowException as error:
                 raise DataError(f"{file.path} is no Parquet file: {error}") from None
-        self._check_names(metadata.schema.to_arrow_schema().names, file.path)
+        names = metadata.schema.to_arrow_schema().names
+        if lost := [name for name in self._columns.names if name not in names]:
+            raise DataError(f"{file.path} has no column {lost[0]!r}; it has {', '.join(names)}")
         pieces, begin, size = [], 0, 0
         for group in range(metadata.num_row_groups):
             size += metadata.row_group(group).total_byte_size
@@ -268,16 +215,23 @@ class ParquetReader(_Columnar):
 
     def read(self, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]:
         path = piece.file.path
-        with opened(piece.file) as stream:
-            try:
-                file = pyarrow.parquet.ParquetFile(pa.PythonFile(stream, "r"))
-                row = sum(file.metadata.row_group(group).num_rows for group in range(piece.begin))
-                groups = list(range(piece.begin, cast(int, piece.end)))
-                for batch in file.iter_batches(_ROWS, groups, columns=self._columns.names, use_threads=False):
-                    yield from self._samples(batch, path, row, "row", trouble)
-                    row += batch.num_rows
-            except (pa.ArrowException, OSError) as error:
-                trouble.bad_file(DataError(f"{path} is damaged or cut short: {error}"))
+        try:
+            with opened(piece.file) as stream:
+                try:
+                    yield from self._read_groups(stream, piece, trouble)
+                except (pa.ArrowException, OSError) as error:
+                    raise DataError(f"{path} is damaged or cut short: {error}") from None
+        except DataError as error:
+            trouble.bad_file(error)
+
+    def _read_groups(self, stream: Any, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]:
+        file = pyarrow.parquet.ParquetFile(pa.PythonFile(stream, "r"))
+        row = 1 + sum(file.metadata.row_group(group).num_rows for group in range(piece.begin))
+        groups = list(range(piece.begin, cast(int, piece.end)))
+        for batch in file.iter_batches(_ROWS, groups, columns=self._columns.names, use_threads=False):
+            numbers = np.arange(row, row + batch.num_rows)
+            yield from self._samples(batch, numbers, piece.file.path, trouble)
+            row += batch.num_rows
 
 
 class Csv:
@@ -285,8 +239,8 @@ class Csv:
     are not read. Without a header, ``header=False``: features are the columns in order (``Ignored`` ones too)."""
 
     def __init__(self, features: Features, delimiter: str = ",", header: bool = True) -> None:
-        if len(delimiter) != 1:
-            raise InvalidArgument(f"delimiter must be one character, not {delimiter!r}")
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\n\r"':
+            raise InvalidArgument(f"delimiter must be one ASCII character, no quote and no newline, not {delimiter!r}")
         self.schema = features
         self._delimiter = delimiter
         self._header = header

@@ -5,18 +5,22 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, cast
 
 import fsspec
 import pyarrow as pa
 
-from flota.errors import DataError, MissingFile
+from flota.errors import DataError, FlotaError, MissingFile
 
 # How compressed files begin.
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 _HEAD = max(map(len, _MAGIC))
+
+_NOT_FOUND = 404
+_WEB = ("http://", "https://")
+_LOOK = 1 << 16  # bytes of a remote file to ask for at a time when looking at it
 
 
 class Bytes(Protocol):
@@ -30,11 +34,12 @@ class File:
     path: str
     size: int | None  # in bytes; None: nobody knows
     compression: str | None
+    streamed: bool = False  # it can only be read from its beginning
 
     @property
     def cuttable(self) -> bool:
         """Whether reading can begin in its middle."""
-        return self.compression is None and self.size is not None
+        return self.compression is None and self.size is not None and not self.streamed
 
 
 def look_at(path: str) -> File:
@@ -50,14 +55,34 @@ def look_at(path: str) -> File:
         info = system.info(name)
         if info.get("type") == "directory":
             raise DataError(f"{path} is a folder: name the files in it")
-        with system.open(name, "rb") as remote:
-            return File(path, info.get("size"), _compression(remote.read(_HEAD)))
-    except FileNotFoundError:
-        raise MissingFile(f"{path}: there is no such file") from None
+        with system.open(name, "rb", block_size=_LOOK) as remote:
+            compression = _compression(remote.read(_HEAD))
+            return File(path, info.get("size"), compression, not _has_an_end(remote, info.get("size")))
+    except FileNotFoundError as error:
+        raise _missing(path, error) from None
     except DataError:
         raise
     except Exception as error:  # whatever a file system raises
         raise DataError(f"{path} cannot be read: {_reason(error)}") from error
+
+
+def _missing(path: str, error: FileNotFoundError) -> DataError:
+    # fsspec says so of a web server that does not answer, too.
+    why = error.__cause__
+    if why is not None and not isinstance(why, FileNotFoundError) and getattr(why, "status", None) != _NOT_FOUND:
+        return DataError(f"{path} cannot be read: {why}")
+    return MissingFile(f"{path}: there is no such file")
+
+
+def _has_an_end(remote: Any, size: int | None) -> bool:
+    """Whether the file can be read from places behind its beginning. Many web servers give whole files only."""
+    if not size:
+        return False
+    try:
+        remote.seek(size - 1)
+        return len(remote.read(1)) == 1
+    except Exception:  # whatever a file system raises
+        return False
 
 
 def is_local(path: str) -> bool:
@@ -80,7 +105,8 @@ def opened(file: File) -> Iterator[BinaryIO]:
             with open(local_path(file.path), "rb", buffering=0) as local:
                 yield cast(BinaryIO, local)
         else:
-            with fsspec.open(file.path, "rb") as remote:
+            options = {"block_size": 0} if file.streamed and file.path.startswith(_WEB) else {}
+            with fsspec.open(file.path, "rb", **options) as remote:
                 yield remote
 
 
@@ -91,33 +117,60 @@ def unpacked(file: File) -> Iterator[Bytes]:
         if file.compression is None:
             yield stream
             return
-        # Buffered: pyarrow asks a Python file for small pieces.
-        source = pa.PythonFile(io.BufferedReader(cast(Any, stream), 1 << 20) if is_local(file.path) else stream, "r")
-        with pa.CompressedInputStream(source, file.compression) as plain:
-            yield _Unpacked(plain, file.path)
+        with _decompressed(file, stream) as plain:
+            yield _Unpacked(plain, file)
+
+
+def _decompressed(file: File, stream: BinaryIO) -> Any:
+    # Buffered: pyarrow asks a Python file for small pieces.
+    source = io.BufferedReader(cast(Any, stream), 1 << 20) if is_local(file.path) else stream
+    return pa.CompressedInputStream(pa.PythonFile(source, "r"), file.compression)
 
 
 class _Unpacked:
-    def __init__(self, stream: Any, path: str) -> None:
+    """Gives all that can be unpacked before it tells that the rest cannot."""
+
+    def __init__(self, stream: Any, file: File) -> None:
         self._stream = stream
-        self._path = path
+        self._file = file
+        self._given = 0
+        self._error: DataError | None = None
 
     def read(self, size: int, /) -> bytes:
-        try:
-            return cast(bytes, self._stream.read(size))
-        except (OSError, EOFError) as error:
-            raise DataError(f"{self._path} is damaged or cut short: {error}") from error
+        data = b""
+        if self._error is None:
+            try:
+                data = cast(bytes, self._stream.read(size))
+            except (OSError, EOFError, pa.ArrowException) as error:
+                self._error = DataError(f"{self._file.path} is damaged or cut short: {error}")
+                data = self._rest()
+            self._given += len(data)
+        if not data and self._error is not None:
+            raise self._error
+        return data
+
+    def _rest(self) -> bytes:
+        """What pyarrow has thrown away with its error: unpacked once more, and byte by byte at the end."""
+        rest = bytearray()
+        with opened(self._file) as stream, _decompressed(self._file, stream) as plain:
+            before = self._given
+            while before > 0 and (data := plain.read(min(before, 1 << 20))):
+                before -= len(data)
+            with suppress(OSError, EOFError, pa.ArrowException):
+                while byte := plain.read(1):
+                    rest += byte
+        return bytes(rest)
 
 
 @contextmanager
 def _telling(path: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        raise MissingFile(f"{path}: there is no such file") from None
-    except DataError:
+    except FileNotFoundError as error:
+        raise _missing(path, error) from None
+    except FlotaError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a file system raises
         raise DataError(f"{path} cannot be read: {_reason(error)}") from error
 
 
@@ -126,10 +179,10 @@ def _reason(error: Exception) -> str:
 
 
 def lines_before(file: File, offset: int) -> int:
-    """How many lines begin before this byte of a plain file."""
-    count = 0
+    """How many lines begin before this byte, not the first, of a plain file."""
+    count, left = 1, offset - 1
     with opened(file) as stream:
-        while offset > 0 and (data := stream.read(min(offset, 1 << 20))):
+        while left > 0 and (data := stream.read(min(left, 1 << 20))):
             count += data.count(b"\n")
-            offset -= len(data)
+            left -= len(data)
     return count

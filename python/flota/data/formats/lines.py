@@ -50,6 +50,7 @@ class _Cutter:
             end = data.find(b"\n") + 1
             if end == 0:
                 self._spend(len(data))
+                self.over = self._left is not None and self._left <= 0
                 return
             self._spend(end)
             data = data[end:]

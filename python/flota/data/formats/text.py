@@ -12,7 +12,7 @@ from flota.data.formats.lines import LONGEST, TooLong, whole_lines
 from flota.data.formats.trouble import Trouble
 from flota.data.shards import Piece, cut_by_bytes
 from flota.data.slots import SlotPlace
-from flota.errors import InvalidArgument
+from flota.errors import DataError, InvalidArgument
 
 # The core's conversions.
 _SKIP, _NUMBER, _LOG_NUMBER, _LABEL, _HASH, _RAW, _VOCABULARY = range(7)
@@ -34,6 +34,12 @@ class Text:
         return cut_by_bytes(file, most_bytes)
 
     def read(self, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]:
+        try:
+            yield from self._read(piece, trouble)
+        except DataError as error:
+            trouble.bad_file(error)
+
+    def _read(self, piece: Piece, trouble: Trouble) -> Iterator[_core.Samples]:
         file = piece.file
         if piece.begin == 0 and piece.end is None:
             with unpacked(file) as stream:
