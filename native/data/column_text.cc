@@ -1,5 +1,6 @@
 #include "data/column_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -29,6 +30,9 @@ float logarithm(double number, const std::array<float, kLogs>& logs) {
 bool is_number(Conversion conversion) {
   return conversion == Conversion::kNumber || conversion == Conversion::kLogNumber || conversion == Conversion::kLabel;
 }
+
+// Whether an id came through a double as it was.
+bool is_exact_id(double id) { return std::abs(id) <= 0x1p53 && id == std::floor(id); }
 
 std::string in_column(const TextColumn& column, std::string what) {
   return "column '" + column.name + "': " + std::move(what);
@@ -65,8 +69,9 @@ Vocabulary::Vocabulary(const std::vector<std::string>& words) {
 Result<ColumnText> ColumnText::make(std::shared_ptr<const Layout> layout, std::vector<TextColumn> columns,
                                     char delimiter) {
   if (columns.empty()) return invalid("lines must have at least one column");
-  if (delimiter == '\n' || delimiter == 0) return invalid("a newline cannot stand between columns");
+  if (delimiter == '\n' || delimiter == 0) return invalid("neither a newline nor a zero can stand between columns");
   uint32_t next_list = 0;
+  std::vector<Part> parts;
   for (const TextColumn& column : columns) {
     if (column.conversion == Conversion::kSkip) continue;
     if (column.field >= layout->fields().size()) return invalid(in_column(column, "there is no such field"));
@@ -78,11 +83,17 @@ Result<ColumnText> ColumnText::make(std::shared_ptr<const Layout> layout, std::v
     if (column.conversion == Conversion::kVocabulary && !column.vocabulary) {
       return invalid(in_column(column, "it needs a vocabulary"));
     }
+    if (!floats && column.missing && !is_exact_id(*column.missing)) {
+      return invalid(in_column(column, "the id of a missing text must be a whole number of at most 53 bits"));
+    }
+    parts.push_back({column.field, field.is_list() ? 0 : column.position});
     if (!field.is_list()) continue;
+    if (column.separator == delimiter) return invalid(in_column(column, "its values need a separator of their own"));
     if (column.field < next_list) return invalid(in_column(column, "lists must come in the order of their fields"));
     if (floats) return invalid(in_column(column, "lists of numbers are not read from columns"));
     next_list = column.field + 1;
   }
+  if (!layout->is_tiled_by(std::move(parts))) return invalid("columns must fill each value of a sample, and only once");
   ColumnText text;
   text.layout_ = std::move(layout);
   text.columns_ = std::move(columns);

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "data/layout.h"
@@ -43,7 +45,12 @@ class Buffer {
 class Samples {
  public:
   explicit Samples(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) {}
-  Samples(Samples&&) = default;
+  // The other becomes empty, as does a store that is moved.
+  Samples(Samples&& other) noexcept
+      : layout_(other.layout_),
+        rows_(std::move(other.rows_)),
+        begins_(std::exchange(other.begins_, {})),
+        size_(std::exchange(other.size_, 0)) {}
 
   const Layout& layout() const { return *layout_; }
   const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
@@ -58,16 +65,24 @@ class Samples {
   }
 
   // Room for another row with up to `tail` bytes of lists, to be written to and then kept by close(); nothing happens
-  // to a row that is opened and never closed.
+  // to a row that is opened and never closed. close() requires that the lists' lengths are written and that `tail` is
+  // theirs; it throws std::length_error if the rows before take more than kMaxBytes and differ in length.
   std::byte* open(size_t tail = 0) { return rows_.reserve(layout_->fixed_bytes() + tail); }
   void close(size_t tail = 0) {
-    if (layout_->has_lists()) begins_.push_back(static_cast<uint32_t>(rows_.size() / 8));
+    if (layout_->has_lists()) {
+      if (rows_.size() > kMaxBytes) throw std::length_error("samples with lists take more than 32 GiB in one block");
+      begins_.push_back(static_cast<uint32_t>(rows_.size() / 8));
+    }
+    if (layout_->has_padding()) layout_->clear_padding(rows_.data() + rows_.size());
     rows_.advance(layout_->fixed_bytes() + tail);
     ++size_;
   }
+  // Requires: a row of this layout.
   void append(std::span<const std::byte> row);
 
  private:
+  static constexpr size_t kMaxBytes = size_t{UINT32_MAX} * 8;
+
   std::shared_ptr<const Layout> layout_;
   Buffer rows_;
   std::vector<uint32_t> begins_;  // of rows that differ in length, in eights of bytes

@@ -1,5 +1,6 @@
 #include "data/slot_text.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "data/text.h"
@@ -56,18 +57,21 @@ Result<void> take_values(Words& words, const Slot& slot, FieldKind kind, size_t 
 
 Result<SlotText> SlotText::make(std::shared_ptr<const Layout> layout, std::vector<Slot> slots) {
   if (slots.empty()) return invalid("slot text needs at least one slot");
-  uint32_t last_list = 0;
+  uint32_t next_list = 0;
+  std::vector<Part> parts;
   for (const Slot& slot : slots) {
     if (slot.field >= layout->fields().size()) return invalid("slot '" + slot.name + "' has no such field");
     const Field& field = layout->fields()[slot.field];
     if (field.is_list()) {
       // A row's lists lie in the order of their fields.
-      if (slot.field < last_list) return invalid("lists must come in the order of their fields");
-      last_list = slot.field + 1;
+      if (slot.field < next_list) return invalid("lists must come in the order of their fields");
+      next_list = slot.field + 1;
     } else if (slot.width == 0 || size_t{slot.position} + slot.width > field.width) {
       return invalid("slot '" + slot.name + "' does not fit its field");
     }
+    parts.push_back(field.is_list() ? Part{slot.field} : Part{slot.field, slot.position, slot.width});
   }
+  if (!layout->is_tiled_by(std::move(parts))) return invalid("slots must fill each value of a sample, and only once");
   SlotText text;
   text.layout_ = std::move(layout);
   text.slots_ = std::move(slots);
@@ -81,7 +85,7 @@ Result<size_t> SlotText::parse_line(std::string_view line, std::byte* row) const
     const std::string_view word = words.next();
     int64_t count = 0;
     if (word.empty()) return fault("the line ends before slot '" + slot.name + "'");
-    if (!parse_id(word, count) || count < 0 || count > static_cast<int64_t>(line.size())) {
+    if (!parse_id(word, count) || count < 0) {
       return fault("slot '" + slot.name + "' must begin with the number of its values, not with " + quoted(word));
     }
     const auto many = static_cast<size_t>(count);
@@ -94,6 +98,9 @@ Result<size_t> SlotText::parse_line(std::string_view line, std::byte* row) const
       std::byte* out = row + layout_->offset(slot.field) + slot.position * field.element_bytes();
       FLOTA_TRY(take_values(words, slot, field.kind, many, out));
       continue;
+    }
+    if (many > std::min<size_t>(line.size() / 2, UINT32_MAX)) {
+      return fault("slot '" + slot.name + "' says " + std::to_string(many) + " values, more than the line holds");
     }
     const auto length = static_cast<uint32_t>(many);
     std::memcpy(row + layout_->offset(slot.field), &length, sizeof length);

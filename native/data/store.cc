@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "common/random.h"
@@ -14,6 +15,14 @@ uint64_t sum(const std::vector<uint64_t>& counts) { return std::accumulate(count
 
 }  // namespace
 
+void SampleStore::swap(SampleStore& other) noexcept {
+  std::swap(layout_, other.layout_);
+  std::swap(blocks_, other.blocks_);
+  std::swap(order_, other.order_);
+  std::swap(size_, other.size_);
+  std::swap(taken_, other.taken_);
+}
+
 size_t SampleStore::bytes() const {
   size_t total = order_.size() * sizeof(uint32_t);
   for (const auto& block : blocks_) {
@@ -23,18 +32,17 @@ size_t SampleStore::bytes() const {
 }
 
 void SampleStore::append(std::span<const std::byte> row) {
+  if (size_ == kMaxSamples) throw std::length_error("more than 4 billion samples in memory");
   if (blocks_.empty() || blocks_.back()->size() == size_t{1} << kBlockBits) {
     blocks_.push_back(std::make_unique<Samples>(layout_));
   }
   blocks_.back()->append(row);
+  if (!order_.empty()) order_.push_back(static_cast<uint32_t>(size_));
   ++size_;
 }
 
 void SampleStore::append(const Samples& samples) {
-  // Those that come later are read later.
-  if (!order_.empty()) {
-    for (size_t i = 0; i < samples.size(); ++i) order_.push_back(static_cast<uint32_t>(size_ + i));
-  }
+  if (samples.layout() != layout()) throw std::invalid_argument("samples of another layout than the store's");
   for (size_t i = 0; i < samples.size(); ++i) append(samples.row(i));
 }
 
@@ -86,7 +94,9 @@ GlobalShuffle::GlobalShuffle(SampleStore source, std::vector<uint64_t> counts, u
 Result<std::unique_ptr<GlobalShuffle>> GlobalShuffle::make(SampleStore& source, std::vector<uint64_t> counts,
                                                            uint32_t rank, uint64_t seed) {
   if (rank >= counts.size() || counts[rank] != source.size()) return invalid("a shuffle's counts are not the workers'");
-  if (sum(counts) / counts.size() >= UINT32_MAX) return invalid("more than 4 billion samples for a worker");
+  for (uint64_t count : counts) {
+    if (count > SampleStore::kMaxSamples) return invalid("more than 4 billion samples for a worker");
+  }
   SampleStore taken(source.shared_layout());
   std::swap(taken, source);
   return std::unique_ptr<GlobalShuffle>(new GlobalShuffle(std::move(taken), std::move(counts), rank, seed));

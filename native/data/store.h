@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "data/permutation.h"
@@ -16,14 +17,20 @@ namespace flota {
 class SampleStore {
  public:
   explicit SampleStore(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) {}
-  SampleStore(SampleStore&&) = default;
-  SampleStore& operator=(SampleStore&&) = default;
+  SampleStore(SampleStore&& other) noexcept : layout_(other.layout_) { swap(other); }
+  SampleStore& operator=(SampleStore&& other) noexcept {
+    SampleStore taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
 
   const Layout& layout() const { return *layout_; }
   const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
   size_t size() const { return size_; }
   size_t bytes() const;
 
+  // Those that come later are read later. Throws std::invalid_argument if samples have another layout, and
+  // std::length_error if they would be more than kMaxSamples. Of a row alone it requires that it has this layout.
   void append(const Samples& samples);
   void append(std::span<const std::byte> row);
   // Reads in another order, which depends on the order before and the seed only.
@@ -34,13 +41,16 @@ class SampleStore {
   std::vector<const std::byte*> rows(size_t begin, size_t count) const;
   void clear();
 
-  // The samples in the order in which they were appended, a block at a time, which is freed.
+  // The samples in the order in which they were appended, a block at a time, which is freed; null: there are no more.
+  // Once it was called, only clear() makes the store one to append to and read again.
   std::unique_ptr<Samples> take_block();
+
+  static constexpr size_t kMaxSamples = UINT32_MAX;
 
  private:
   static constexpr uint32_t kBlockBits = 12;
-  static constexpr size_t kMaxSamples = UINT32_MAX;
 
+  void swap(SampleStore& other) noexcept;
   std::span<const std::byte> row(uint32_t number) const {
     return blocks_[number >> kBlockBits]->row(number & ((1u << kBlockBits) - 1));
   }

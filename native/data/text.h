@@ -17,8 +17,8 @@ namespace flota {
 
 // The id of a text, before buckets: the same on every machine and for ever, so it is only ever added to. Eight bytes at
 // a time; the length tells apart texts that differ by zero bytes at their ends. `salt` is the hash_text(0, …) of the
-// space that ids belong to. Texts of up to eight bytes of one space never share an id. Up to 8 bytes behind the text
-// are read, if they are before `readable`.
+// space that ids belong to. Texts of one space and one length of up to eight bytes never share a hash; others do as
+// random numbers do. Up to 7 bytes behind the text are read, if they are before `readable`.
 inline uint64_t hash_text(uint64_t salt, std::string_view text, const char* readable = nullptr) {
   auto mix = [](uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -69,7 +69,7 @@ inline bool parse_id(std::string_view text, int64_t& out) {
   return true;
 }
 
-// A finite number, all of the text; false: it is none.
+// A finite number, all of the text; false: it is none, or a double cannot hold it (1e400, 1e-400).
 inline bool parse_number(std::string_view text, double& out) {
   const bool negative = text.size() > 1 && text[0] == '-';
   std::string_view digits = negative ? text.substr(1) : text;
@@ -82,7 +82,7 @@ inline bool parse_number(std::string_view text, double& out) {
       value = value * 10 + digit;
     }
     if (whole) {
-      out = static_cast<double>(negative ? -value : value);
+      out = negative ? -static_cast<double>(value) : static_cast<double>(value);
       return true;
     }
   }
@@ -100,7 +100,7 @@ inline std::string quoted(std::string_view text) {
   return out + (text.size() > kMost ? "…'" : "'");
 }
 
-// Finds delimiters and newlines one after another, 64 bytes at a time.
+// Finds delimiters and newlines one after another, 64 bytes at a time. Requires: a delimiter that is not zero.
 class Cutter {
  public:
   Cutter(const char* begin, const char* end, char delimiter) : base_(begin), end_(end), delimiter_(delimiter) {
@@ -110,11 +110,11 @@ class Cutter {
   // The next delimiter or newline; the end of the text when there are no more.
   const char* next() {
     while (mask_ == 0) {
-      base_ += 64;
-      if (base_ >= end_) {
+      if (end_ - base_ <= 64) {
         base_ = end_;
         return end_;
       }
+      base_ += 64;
       load();
     }
     const char* found = base_ + std::countr_zero(mask_);
