@@ -6,6 +6,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings/arrays.h"
 #include "bindings/columns.h"
 #include "bindings/errors.h"
@@ -207,12 +209,16 @@ void bind_data(nb::module_& module) {
   slots.def(
       "__init__",
       [](Parser<SlotText>* self, std::shared_ptr<Layout> layout,
-         const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t>>& slots_) {
+         const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t>>& slots_,
+         const std::vector<std::string>& binary) {
         std::vector<Slot> made;
-        for (const auto& [name, field, position, width] : slots_) made.push_back({name, field, position, width});
+        for (const auto& [name, field, position, width] : slots_) {
+          const bool is_binary = std::find(binary.begin(), binary.end(), name) != binary.end();
+          made.push_back({name, field, position, width, is_binary});
+        }
         new (self) Parser<SlotText>{layout, take(SlotText::make(layout, std::move(made)))};
       },
-      nb::arg("layout"), nb::arg("slots"));
+      nb::arg("layout"), nb::arg("slots"), nb::arg("binary"));
   bind_parse(slots);
 
   nb::class_<Parser<ColumnText>> columns(module, "ColumnText");

@@ -43,6 +43,9 @@ Result<void> take_values(Words& words, const Slot& slot, FieldKind kind, size_t 
       if (!parse_number(word, value)) return fault("slot '" + slot.name + "': " + quoted(word) + " is no number");
       const auto narrow = static_cast<float>(value);
       if (!std::isfinite(narrow)) return fault("slot '" + slot.name + "': " + quoted(word) + " is too large a number");
+      if (slot.binary && narrow != 0 && narrow != 1) {
+        return fault("the label " + quoted(word) + " of slot '" + slot.name + "' is neither 0 nor 1");
+      }
       std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
     } else {
       int64_t value = 0;

@@ -16,6 +16,7 @@ struct Slot {
   uint32_t field = 0;
   uint32_t position = 0;  // in a field that is a matrix: the first of its places
   uint32_t width = 0;     // how many values there must be; a list takes any number
+  bool binary = false;    // of floats: each must be 0 or 1
 };
 
 // Text as Paddle's data generators print it: a sample a line; for each slot in order the number of its values and then

@@ -158,11 +158,23 @@ Result<void> Leases::meet(const LeaseRequest& message) {
   return {};
 }
 
+bool Leases::forget_one() {
+  auto oldest = passes_.end();
+  for (auto each = passes_.begin(); each != passes_.end(); ++each) {
+    if (!each->second.open.empty()) continue;
+    if (oldest == passes_.end() || each->second.asked < oldest->second.asked) oldest = each;
+  }
+  if (oldest == passes_.end()) return false;
+  passes_.erase(oldest);
+  return true;
+}
+
 Result<std::shared_ptr<Leases::Epoch>> Leases::find(const LeaseRequest& message) {
-  if (passes_.size() >= kMaxPasses && !passes_.contains(message.pass)) {
-    return Error{ErrorCode::kTooLarge, "more than 1,024 passes over data; give epochs of one data set one name"};
+  if (passes_.size() >= kMaxPasses && !passes_.contains(message.pass) && !forget_one()) {
+    return Error{ErrorCode::kTooLarge, "more than 1,024 passes over data that are not over"};
   }
   Pass& pass = passes_[message.pass];
+  pass.asked = ++questions_;
   const auto found = pass.open.find(message.epoch);
   if (found != pass.open.end()) {
     const uint64_t shards = found->second->done.size();

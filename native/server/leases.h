@@ -91,6 +91,7 @@ class Leases {
   };
   struct Pass {
     uint64_t over_below = 0;  // epochs below that are not open are over
+    uint64_t asked = 0;       // when it was last asked about, by a count of questions
     std::map<uint64_t, std::shared_ptr<Epoch>> open;
   };
   struct Grant {
@@ -106,6 +107,8 @@ class Leases {
 
   // Those below need the lock.
   Result<void> meet(const LeaseRequest& message);
+  // Makes room for another pass: forgets the one without open epochs that was asked about longest ago.
+  bool forget_one();
   // Null: it is over.
   Result<std::shared_ptr<Epoch>> find(const LeaseRequest& message);
   void close(Pass& pass, uint64_t number);
@@ -119,6 +122,7 @@ class Leases {
   mutable std::mutex mutex_;
   bool stopped_ = false;
   Counts counts_;
+  uint64_t questions_ = 0;
   std::map<std::string, Pass> passes_;
   boost::unordered_flat_map<uint32_t, Worker> workers_;  // by rank
 };

@@ -169,10 +169,9 @@ def test_features_may_be_filled_by_slot_text(write, dataset):
     assert [part.tolist() for part in batch.ids["b"]] == [[6, 7], [0, 2]]
 
 
-@pytest.mark.xfail(reason="the core's slot text does not know which of its numbers are labels", strict=True)
 def test_a_label_in_slot_text_is_0_or_1(write, dataset):
     features = Features([Label("label"), Sparse("a", raw=True)])
-    with pytest.raises(DataError, match="line 2: the label '2' of column 'label' is neither 0 nor 1"):
+    with pytest.raises(DataError, match="line 2: the label '2' of slot 'label' is neither 0 nor 1"):
         list(dataset([write("slots", "1 1 1 5\n1 2 1 5\n")], schema=features))
 
 

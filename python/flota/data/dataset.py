@@ -42,6 +42,7 @@ class Schema(Protocol):
     """What samples are made of."""
 
     layout: _core.Layout
+    binary: list[str]  # slots that hold 0 or 1
 
     def places(self) -> list[SlotPlace]: ...
 
@@ -152,7 +153,7 @@ class DatasetSettings:
             self._schema, self._format = format.schema, format.reader()
             return
         self._schema = schema if schema is not None else Slots(use_var or [])
-        text = slot_text(self._schema.layout, self._schema.slots())
+        text = slot_text(self._schema.layout, self._schema.slots(), self._schema.binary)
         plain = pipe_command == PLAIN and download_cmd == PLAIN
         self._format = text if plain else Piped(text, pipe_command, download_cmd)
 

@@ -145,6 +145,7 @@ class Features:
         self.dense = [column.name for column in self.columns if isinstance(column, Dense)]
         self.sparse = [column.name for column in self.columns if isinstance(column, Sparse)]
         self.labels = [column.name for column in self.columns if isinstance(column, Label)]
+        self.binary = [column.name for column in self.columns if isinstance(column, Label) and column.binary]
         self._many = [column.name for column in self.columns if isinstance(column, Sparse) and column.many]
         self._single = [name for name in self.sparse if name not in self._many]
         if not (self.dense or self.sparse):

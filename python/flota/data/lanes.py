@@ -13,6 +13,7 @@ from flota import _core
 from flota.data.leases import Assignment, Leased
 
 _BLOCKS = 4  # that a lane may be ahead
+_PIECES = 2  # that a lane may have, the one at hand included: what a slow worker has nobody else can take
 _LAST_WAIT = 5.0  # seconds for a lane to come to its end
 
 # The samples of a piece, a block at a time. They may have a method ``interrupt``, which lets a thread that waits for
@@ -72,6 +73,7 @@ class Lane:
         self._reading: Iterator[_core.Samples] | None = None
         self._ready: Queue[Block | PieceEnd | LaneEnd] = Queue()
         self._room = threading.Semaphore(_BLOCKS)
+        self._pieces = threading.Semaphore(_PIECES)
         self._thread = threading.Thread(target=self._run, name=f"flota reader {number}", daemon=True)
         self._thread.start()
 
@@ -85,11 +87,14 @@ class Lane:
         got = self._ready.get(timeout=timeout)
         if isinstance(got, Block):
             self._room.release()
+        if isinstance(got, PieceEnd) or (isinstance(got, Block) and got.last):
+            self._pieces.release()
         return got
 
     def stop(self) -> None:
         self._stopped.set()
         self._room.release()
+        self._pieces.release()
         interrupt: Callable[[], None] | None = getattr(self._reading, "interrupt", None)
         if interrupt is not None:
             interrupt()
@@ -100,7 +105,10 @@ class Lane:
     def _run(self) -> None:
         _running.add(self)
         try:
-            while not self._ends() and (leased := self._assignment.next(self._number)) is not None:
+            while self._pieces.acquire() and not self._ends():
+                leased = self._assignment.next(self._number)
+                if leased is None:
+                    break
                 self._read_piece(leased)
             self._ready.put(LaneEnd(None))
         except _Stopped:
@@ -123,6 +131,7 @@ class Lane:
                 raise _Stopped
             for samples in blocks:
                 if self._assignment.lost(leased.piece):
+                    self._pieces.release()
                     return
                 self._put(held)
                 held = None

@@ -92,6 +92,7 @@ class Slots:
             raise InvalidArgument("use_var is empty: name the variables that a line of slot text fills, in its order")
         if doubled := {name for name in names if names.count(name) > 1}:
             raise InvalidArgument(f"use_var has the same name twice: {', '.join(sorted(doubled))}")
+        self.binary: list[str] = []  # a variable does not say what its numbers mean
         self.layout = _core.Layout([_field(slot) for slot in self.slots_declared])
 
     def places(self) -> list[SlotPlace]:

@@ -76,8 +76,9 @@ class Text:
         return 0 if piece is None or piece.begin == 0 else lines_before(piece.file, piece.begin)
 
 
-def slot_text(layout: _core.Layout, slots: Sequence[SlotPlace]) -> Text:
-    return Text(_core.SlotText(layout, list(slots)))
+def slot_text(layout: _core.Layout, slots: Sequence[SlotPlace], binary: Sequence[str]) -> Text:
+    """``binary``: the slots that hold 0 or 1."""
+    return Text(_core.SlotText(layout, list(slots), list(binary)))
 
 
 def column_text(features: Features, delimiter: str) -> Text:
