@@ -67,7 +67,8 @@ def test_every_sample_is_trained_once_an_epoch(tmp_path, files, mode, settings):
     workers = job(tmp_path / "job", files, 2, mode=mode, **settings)
     epochs = settings.get("epochs", 1)
     assert (times_seen(workers) == epochs).all()
-    assert all(len(worker["seen"]) > 0 for worker in workers)
+    if mode == "sync":
+        assert all(len(worker["seen"]) > 0 for worker in workers)
     if mode == "async":
         assert (workers[0]["counts"] == epochs).all(), "what the servers have learnt"
 

@@ -102,8 +102,13 @@ BOOST_AUTO_TEST_CASE(the_number_of_passes_is_limited) {
   }
   a.pass = "one more";
   BOOST_TEST(code_of(a.try_take()) == ErrorCode::kTooLarge);
+  // Those that are over are forgotten for new ones.
   a.pass = "pass 7";
   BOOST_TEST(a.tell({{0, 1, kDone}}).left == 0u);
+  a.pass = "one more";
+  a.shard();
+  a.pass = "two more";
+  BOOST_TEST(code_of(a.try_take()) == ErrorCode::kTooLarge);
 }
 
 BOOST_AUTO_TEST_CASE(a_state_tells_what_was_trained) {

@@ -263,7 +263,8 @@ def _remote_files(fs_name: str, fs_ugi: str) -> str:
     scheme, separator, place = fs_name.partition("://")
     if not separator:
         raise InvalidArgument(f"fs_name must be a URL such as hdfs://host:9000, not {fs_name!r}")
-    user = fs_ugi.replace(",", ":", 1) + "@" if fs_ugi else ""
+    # HDFS asks for no password, and one in a URL would end in messages and logs.
+    user = fs_ugi.partition(",")[0] + "@" if fs_ugi else ""
     return f"{scheme}://{user}{place.rstrip('/')}"
 
 
