@@ -84,17 +84,17 @@ uint64_t sum(const Counts& counts) {
   return total;
 }
 
-// The first of the two workers of a small shuffle, which has seen nothing yet, and what the other sends it.
+// One of the two workers of a small shuffle, which has seen nothing yet, and what the other sends it.
 struct Pair {
   std::unique_ptr<GlobalShuffle> worker;
   std::vector<std::byte> letter;
 };
 
-Pair pair_of_workers(uint64_t count = 20) {
-  auto workers = begin({count, count}, 3);
-  auto letters = value_of(workers[1]->next(1 << 20));
+Pair pair_of_workers(size_t receiver = 0) {
+  auto workers = begin({20, 20}, 3);
+  auto letters = value_of(workers[1 - receiver]->next(1 << 20));
   BOOST_TEST(letters.size() == 1u);
-  return {std::move(workers[0]), letters.at(0).bytes};
+  return {std::move(workers[receiver]), letters.at(0).bytes};
 }
 
 template <class T>
@@ -264,6 +264,11 @@ BOOST_AUTO_TEST_CASE(letters_of_another_shape_are_refused) {
 BOOST_AUTO_TEST_CASE(letters_for_others_are_refused) {
   for (uint64_t place : {uint64_t{20}, uint64_t{40}, ~uint64_t{0}, uint64_t{1} << 32}) {
     Pair pair = pair_of_workers();
+    put(pair.letter, 0, place);
+    BOOST_TEST(message_of(pair.worker->receive(pair.letter)) == "a letter of a shuffle holds another worker's sample");
+  }
+  for (uint64_t place : {0u, 19u, 40u}) {
+    Pair pair = pair_of_workers(1);
     put(pair.letter, 0, place);
     BOOST_TEST(message_of(pair.worker->receive(pair.letter)) == "a letter of a shuffle holds another worker's sample");
   }
