@@ -152,12 +152,14 @@ void bind_samples(nb::module_& module) {
           nb::gil_scoped_release release;
           std::vector<const std::byte*> rows;
           for (const auto& [samples, begin, count] : parts) {
+            if (&samples->layout() != &std::get<0>(parts[0])->layout()) return std::vector<Column>();
             for (size_t i = begin; i < begin + count && i < samples->size(); ++i) {
               rows.push_back(samples->row(i).data());
             }
           }
           return gather(std::get<0>(parts[0])->layout(), rows);
         }();
+        if (columns.empty()) raise_error(invalid("the samples of a batch must have one layout"));
         return to_arrays(std::move(columns));
       },
       nb::arg("parts"), nb::sig("def gather_batch(parts: Sequence[tuple[Samples, int, int]]) -> " FLOTA_BATCH_COLUMNS));

@@ -26,7 +26,7 @@ void bind_stores(nb::module_& module) {
       .def(
           "shuffle_fields",
           [](SampleStore& self, const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& parts, uint64_t seed) {
-            std::vector<FieldPart> checked;
+            std::vector<Part> checked;
             for (const auto& [field, position, width] : parts) {
               if (field >= self.layout().fields().size()) raise_error(invalid("there is no such field"));
               const Field& known = self.layout().fields()[field];
@@ -87,7 +87,15 @@ void bind_stores(nb::module_& module) {
             }());
           },
           nb::arg("letter"))
-      .def("finish", [](GlobalShuffle& self, SampleStore& out) { check(self.finish(out)); }, nb::arg("out"));
+      .def(
+          "finish",
+          [](GlobalShuffle& self, SampleStore& out) {
+            check([&] {
+              nb::gil_scoped_release release;
+              return self.finish(out);
+            }());
+          },
+          nb::arg("out"));
 }
 
 }  // namespace flota

@@ -36,10 +36,10 @@ class Lists {
 
 }  // namespace
 
-SampleStore shuffle_fields(const SampleStore& source, std::span<const FieldPart> parts, uint64_t seed) {
+SampleStore shuffle_fields(const SampleStore& source, std::span<const Part> parts, uint64_t seed) {
   const Layout& layout = source.layout();
   std::vector<bool> taken(layout.fields().size());
-  for (const FieldPart& part : parts) taken[part.field] = layout.fields()[part.field].is_list();
+  for (const Part& part : parts) taken[part.field] = layout.fields()[part.field].is_list();
   const Permutation permutation(seed, source.size());
   const std::vector<const std::byte*> rows = source.rows(0, source.size());
   SampleStore out(source.shared_layout());
@@ -47,7 +47,7 @@ SampleStore shuffle_fields(const SampleStore& source, std::span<const FieldPart>
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::byte* donor = rows[permutation(i)];
     row.assign(rows[i], rows[i] + layout.fixed_bytes());
-    for (const FieldPart& part : parts) {
+    for (const Part& part : parts) {
       const Field& field = layout.fields()[part.field];
       const size_t from = layout.offset(part.field) + part.position * field.element_bytes();
       const size_t bytes = field.is_list() ? sizeof(uint32_t) : part.width * field.element_bytes();

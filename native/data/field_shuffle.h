@@ -7,16 +7,9 @@
 
 namespace flota {
 
-// Values of a field: of a matrix, `width` places from `position` on; of a list, all of it.
-struct FieldPart {
-  uint32_t field = 0;
-  uint32_t position = 0;
-  uint32_t width = 0;
-};
-
 // The same samples in the same order, but with these parts taken from samples of a random order, each once: what a
 // model loses by it is what the parts were worth. Requires: parts of the store's layout, each field once if it is a
 // list.
-SampleStore shuffle_fields(const SampleStore& source, std::span<const FieldPart> parts, uint64_t seed);
+SampleStore shuffle_fields(const SampleStore& source, std::span<const Part> parts, uint64_t seed);
 
 }  // namespace flota

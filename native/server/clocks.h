@@ -14,7 +14,8 @@
 namespace flota {
 
 // How far each worker of a group has come, so that nobody runs away from the slowest. A worker that was never heard of
-// has come nowhere; one that has left holds nobody up until it makes another step. One server of a job keeps them. Thread safety: any thread.
+// has come nowhere; one that has left holds nobody up until it makes another step. One server of a job keeps them.
+// Thread safety: any thread.
 class Clocks {
  public:
   // Notes how far the worker has come, and returns when all others have finished at least message.step - message.behind

@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(values_outside_their_enumeration_are_refused) {
   BOOST_TEST(refusal<Advance>(with(encoded(Advance{"a", 1, 0, 0, 1, 1, true}), 32, uint8_t{2})) ==
              ErrorCode::kMalformed);
   BOOST_TEST(refusal<LeaseRequest>(with(encoded(sample_lease()), 72, uint8_t{2})) == ErrorCode::kMalformed);
-  BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 0, uint8_t{4})) == ErrorCode::kMalformed);
+  BOOST_TEST(refusal<LeaseReply>(with(encoded(LeaseReply{}), 0, uint8_t{5})) == ErrorCode::kMalformed);
   BOOST_TEST(refusal<Send>(with(sample_send(), 12, uint8_t{2})) == ErrorCode::kMalformed);
   for (size_t flag : {0, 1}) {
     BOOST_TEST(refusal<LetterReply>(with(sample_letter(), flag, uint8_t{2})) == ErrorCode::kMalformed);
