@@ -336,10 +336,10 @@ void bind_client(nb::module_& module) {
       .def(
           "advance",
           [](Client& self, const std::string& group, uint64_t step, uint64_t behind, uint32_t rank, uint32_t world,
-             bool leave,
-             int64_t time) { return take(self.advance({group, step, behind, rank, world, leave}, ms(time))); },
+             bool leave, int64_t time,
+             bool rest) { return take(self.advance({group, step, behind, rank, world, leave, rest}, ms(time))); },
           Waits(), nb::arg("group"), nb::arg("step"), nb::arg("behind"), nb::arg("rank"), nb::arg("world"),
-          nb::arg("leave"), nb::arg("time_ms"))
+          nb::arg("leave"), nb::arg("time_ms"), nb::arg("rest") = false)
       .def(
           "statistics",
           [](Client& self, int64_t time) {

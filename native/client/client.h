@@ -76,6 +76,7 @@ struct Progress {
   uint32_t rank = 0;
   uint32_t world = 0;
   bool leave = false;  // it takes no part in later steps, and does not wait
+  bool rest = false;   // nobody waits for it until its next step, nor does it wait
 };
 
 // The way of a letter, and its place in the row of those that the sender sends the receiver.

@@ -16,7 +16,7 @@ uint64_t Clocks::Group::slowest_beside(uint32_t rank) const {
   if (ranks.size() < world) return 0;
   uint64_t least = ~uint64_t{0};
   for (const auto& [other, member] : ranks) {
-    if (other != rank && !member.left) least = std::min(least, member.step);
+    if (other != rank && !member.left && !member.rests) least = std::min(least, member.step);
   }
   return least;
 }
@@ -28,7 +28,7 @@ std::string Clocks::Group::behind(uint64_t step, uint32_t rank) const {
   for (uint32_t other = 0; other < world; ++other) {
     const auto found = ranks.find(other);
     const bool known = found != ranks.end();
-    if (other == rank || (known && (found->second.left || found->second.step >= step))) continue;
+    if (other == rank || (known && (found->second.left || found->second.rests || found->second.step >= step))) continue;
     if (++count > kNamed) continue;
     text += (count > 1 ? ", " : "") + worker(other);
     text += known ? " is at step " + std::to_string(found->second.step) : " has finished no step yet";
@@ -51,7 +51,7 @@ Result<std::shared_ptr<Clocks::Group>> Clocks::group(uint64_t id) {
 
 Result<void> Clocks::note(Group& group, const Advance& message) {
   // Where everybody has left, the next group of this name begins anew.
-  if (group.over() && !message.leave) {
+  if (group.over() && !message.leave && !message.rest) {
     group.world = 0;
     group.ranks.clear();
   }
@@ -65,13 +65,14 @@ Result<void> Clocks::note(Group& group, const Advance& message) {
     member.left = true;
     return {};
   }
+  if (member.left) return invalid(worker(message.rank) + " has left its group and takes no part in later steps");
   if (message.step < member.step) {
     return invalid(worker(message.rank) + " says it is at step " + std::to_string(message.step) +
                    ", but had finished " + std::to_string(member.step) +
                    "; a worker that was restarted must begin where it was");
   }
   member.step = message.step;
-  member.left = false;
+  member.rests = message.rest;
   return {};
 }
 
@@ -81,6 +82,10 @@ Result<uint64_t> Clocks::advance(const Advance& message, Deadline deadline) {
   FLOTA_TRY(note(*group, message));
   group->changed.notify_all();
   if (message.leave) return message.step;
+  if (message.rest) {
+    const uint64_t others = group->slowest_beside(message.rank);
+    return others == ~uint64_t{0} ? message.step : others;
+  }
   const uint64_t wanted = message.step - std::min(message.step, message.behind);
   auto slowest = [&] { return group->slowest_beside(message.rank); };
   while (slowest() < wanted && !stopped_ && !deadline.passed()) group->changed.wait_until(lock, deadline.when());

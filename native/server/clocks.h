@@ -14,13 +14,15 @@
 namespace flota {
 
 // How far each worker of a group has come, so that nobody runs away from the slowest. A worker that was never heard of
-// has come nowhere; one that has left holds nobody up until it makes another step. One server of a job keeps them.
+// has come nowhere; one that has left, or rests until its next step, holds nobody up. One server of a job keeps them.
 // Thread safety: any thread.
 class Clocks {
  public:
   // Notes how far the worker has come, and returns when all others have finished at least message.step - message.behind
   // steps: the least that anybody has. kDeadline names those who are behind; what was noted stays, and the worker may
-  // wait again. An advance that comes again after a broken connection is answered again; one that goes back is refused.
+  // wait again. A worker that rests is told how far the slowest of the others is, or where it is itself if there is
+  // none: it may go on from there. An advance that comes again after a broken connection is answered again; one that
+  // goes back is refused.
   Result<uint64_t> advance(const Advance& message, Deadline deadline);
 
   // Everybody who waits gets kShuttingDown.
@@ -32,6 +34,7 @@ class Clocks {
   struct Member {
     uint64_t step = 0;
     bool left = false;
+    bool rests = false;
   };
   struct Group {
     std::condition_variable changed;
@@ -39,7 +42,8 @@ class Clocks {
     std::map<uint32_t, Member> ranks;  // those that were heard of
 
     bool over() const;
-    // The least that the workers beside this one, which was heard of, have finished; without those who have left.
+    // The least that the workers beside this one, which was heard of, have finished; without those who have left or
+    // rest.
     uint64_t slowest_beside(uint32_t rank) const;
     // Those beside this one that have finished less.
     std::string behind(uint64_t step, uint32_t rank) const;

@@ -116,6 +116,7 @@ void Advance::encode(Writer& out) const {
   out.put(world);
   out.put(wait_ms);
   out.put(static_cast<uint8_t>(leave));
+  out.put(static_cast<uint8_t>(rest));
   out.pad();
   out.put_string(group);
 }
@@ -129,7 +130,8 @@ Result<Advance> Advance::decode(std::span<const std::byte> payload) {
   message.world = in.get<uint32_t>();
   message.wait_ms = in.get<uint64_t>();
   FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
-  in.get_array<uint8_t>(7);
+  FLOTA_ASSIGN(message.rest, get_bool(in, "rest"));
+  in.get_array<uint8_t>(6);
   message.group = in.get_string(kMaxNameBytes);
   FLOTA_TRY(in.finish("an advance"));
   FLOTA_TRY(check_rank(message.rank, message.world));

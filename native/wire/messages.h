@@ -211,7 +211,8 @@ struct Advance {
   uint32_t rank = 0;
   uint32_t world = 0;
   uint64_t wait_ms = 0;
-  bool leave = false;  // nobody waits for it until its next step, nor does it wait
+  bool leave = false;  // it takes no part in later steps, and does not wait
+  bool rest = false;   // nobody waits for it until its next step, nor does it wait; the answer tells where others are
 
   void encode(Writer& out) const;
   static Result<Advance> decode(std::span<const std::byte> payload);

@@ -37,6 +37,7 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
+from flota.data.reading import close_passes
 from flota.errors import InvalidArgument
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
@@ -72,6 +73,8 @@ class Fleet:
                 "is_collective=True: flota trains with parameter servers; use torch DDP for collectives"
             )
         self._placement = (default_role_maker() if role_maker is None else role_maker).placement()
+        if self.is_worker():
+            workers.meet(_Workers(self))
         self._strategy = None if strategy is None else as_strategy(strategy)
 
     @property
@@ -179,7 +182,6 @@ class Fleet:
         optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
-            workers.meet(_Workers(self))
             return
         if self._client is not None:
             raise InvalidArgument(
@@ -196,7 +198,6 @@ class Fleet:
             client.close()
             raise
         self._client = client
-        workers.meet(_Workers(self))
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         if self.is_first_worker():
@@ -217,6 +218,7 @@ class Fleet:
 
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
+        close_passes()  # what this worker has not trained others may be waiting for
         if self._client is not None:
             self._pause()
             # Before the barrier: once the last worker is through it, servers end.
@@ -226,7 +228,6 @@ class Fleet:
                 self._client.shutdown()
             self._client.close()
             self._client = None
-        workers.meet(workers.Alone())
 
     def barrier_worker(self) -> None:
         """Waits until all workers are here."""
@@ -286,6 +287,7 @@ class Fleet:
     def load_model(self, dirname: str | os.PathLike[str]) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it."""
         optimizer = self._training()
+        close_passes()  # they are of the data before
         if self.placement.local:
             saving.load_local(optimizer, dirname)
             return
@@ -349,7 +351,7 @@ class _Workers:
 
     @property
     def client(self) -> Client | None:
-        return self._job._client
+        return None if self._job.placement.local else self._job._connected()
 
     @property
     def in_step(self) -> bool:

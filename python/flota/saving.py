@@ -206,11 +206,13 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> Non
 def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> int:
     checkpoint = Checkpoint(dirname)
     check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
-    told = time.monotonic()
+    last = time.monotonic()
     for _ in load_job(job.client, checkpoint):
-        if time.monotonic() - told > job.client.timeout / 4:
+        if time.monotonic() - last > job.client.timeout / 4:
             _tell(job, b"more")
-            told = time.monotonic()
+            last = time.monotonic()
+    if what := told(going_on(checkpoint.manifest.data)):
+        print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
     _tell(job, b"done", str(checkpoint.step).encode())
     return checkpoint.step
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections import Counter
 from itertools import chain
 
 import pytest
@@ -144,9 +145,9 @@ def test_workers_get_the_same_pieces_in_every_run(dataset, files, numbers, small
     for _ in range(2):
         # In processes of their own they would have the same names by themselves.
         made = [dataset(files, 4, sharing="static") for _ in range(count)]
-        made[0]._name = made[0]._epoch(made[0]._pieces()).name
+        made[0]._name = made[0]._epoch(made[0]._pieces(), "").name
         for each in made:
-            each._name, each._epochs = made[0]._name, 0
+            each._name, each._epochs = made[0]._name, Counter()
         runs.append([numbers(each) for each in read_as_workers(as_worker, made, count)])
     assert runs[0] == runs[1]
     assert sorted(chain(*runs[0])) == [*range(30)]

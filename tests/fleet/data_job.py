@@ -17,7 +17,12 @@ import torch
 import flota
 from flota.data import QueueDataset, Slot, leases
 
-MODES = {"sync": flota.Sync(), "async": flota.Async(), "geo": flota.Geo(k_steps=7)}
+MODES = {
+    "sync": flota.Sync(),
+    "async": flota.Async(),
+    "bounded": flota.Async(max_staleness=1),
+    "geo": flota.Geo(k_steps=7),
+}
 
 
 def rows_of(files):
@@ -60,9 +65,12 @@ def main(
     load=None,
     prefetch=False,
     trainers=1,
+    breaks=None,
+    looks=False,
     stays=False,
 ):
-    """``slow``: a worker, and the seconds that each of its steps takes longer. ``dies``, ``save``: a worker and the
+    """``slow``: a worker, and the seconds that each of its steps takes longer. ``breaks``: a worker, and after how many
+    batches it ends its first epoch. ``dies``, ``save``: a worker and the
     number of batches after which it is killed, or (path, number) saves and ends. ``stays``: without saying goodbye."""
     torch.set_num_threads(1)
     leases.REPORT_SAMPLES = report
@@ -104,8 +112,15 @@ def main(
             finish(model, files, seen, out, rank)
             os._exit(0)
 
-    for _ in range(epochs):
-        if trainers > 1:
+    if looks:
+        next(iter(dataset))  # is no epoch
+    for epoch in range(epochs):
+        if breaks is not None and epoch == 0:
+            for number, batch in enumerate(flota.prefetch(dataset, model) if prefetch else dataset, 1):
+                step(batch)
+                if breaks == [rank, number]:
+                    break
+        elif trainers > 1:
             result = flota.train_from_dataset(model, dataset, thread_num=trainers)
             seen.append(result.samples)
         elif prefetch:

@@ -73,6 +73,20 @@ def test_every_sample_is_trained_once_an_epoch(tmp_path, files, mode, settings):
         assert (workers[0]["counts"] == epochs).all(), "what the servers have learnt"
 
 
+def test_nobody_waits_for_a_worker_that_waits_for_data(tmp_path, files):
+    """With a bound on staleness, in an epoch that one of the workers ends alone, and in the next one."""
+    workers = job(tmp_path / "job", files[:3], 1, mode="bounded", epochs=2, slow=[1, 0.01])
+    seen = np.bincount(np.concatenate([worker["seen"] for worker in workers]), minlength=3 * LINES)
+    assert (seen == 2).all()
+
+
+@pytest.mark.parametrize("mode", ["async", "geo"])
+def test_what_one_worker_leaves_in_the_middle_others_train_once(tmp_path, files, mode):
+    workers = job(tmp_path / "job", files, 1, mode=mode, breaks=[1, 9], prefetch=mode == "geo", slow=[0, 0.01])
+    assert (times_seen(workers) == 1).all()
+    assert len(workers[1]["seen"]) == 900
+
+
 def test_a_slow_worker_takes_fewer_pieces(tmp_path, files):
     workers = job(tmp_path / "job", files, 1, mode="async", slow=[1, 0.05])
     assert (times_seen(workers) == 1).all()
@@ -130,7 +144,7 @@ def test_what_a_killed_worker_had_is_trained_by_others(tmp_path, files):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_epoch_goes_on_where_a_checkpoint_was_saved(tmp_path, files, threads):
     saved = str(tmp_path / "saved")
-    settings = {"mode": "async", "threads": threads}
+    settings = {"mode": "async", "threads": threads, "looks": True}
     (first,) = job(tmp_path / "first", files, 0, save=[saved, 37], **settings)
     (rest,) = job(tmp_path / "rest", files, 0, load=saved, **settings)
     assert len(first["seen"]) == 3700

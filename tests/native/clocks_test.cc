@@ -73,15 +73,32 @@ BOOST_AUTO_TEST_CASE(who_leaves_holds_nobody_up) {
   value_of(all.advance(leaving(1, 1), soon()));
   waiting.join();
   BOOST_TEST(value_of(passed) == 50u);
-  // Until its next step.
-  BOOST_TEST(value_of(all.advance(at(1, 2, 0), soon())) == 2u);
-  BOOST_TEST(message_of(all.advance(at(0, 51, 0), soon())).find("worker 1 is at step 2") != std::string::npos);
-  value_of(all.advance(leaving(1, 2), soon()));
+  BOOST_TEST(code_of(all.advance(at(1, 2, 0), soon())) == ErrorCode::kInvalidArgument);
   // When all have left, the next group of this name begins anew.
-  value_of(all.advance(leaving(0, 51), soon()));
+  value_of(all.advance(leaving(0, 50), soon()));
   value_of(all.advance(at(1, 1, 1), soon()));
   BOOST_TEST(message_of(all.advance(at(1, 2, 1), soon())).find("worker 0 has finished no step yet") !=
              std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_rests_holds_nobody_up_until_its_next_step) {
+  auto resting = [](uint32_t rank, uint64_t step) {
+    Advance message = at(rank, step, 0);
+    message.rest = true;
+    return message;
+  };
+  Clocks all;
+  // Also one that never made a step.
+  BOOST_TEST(value_of(all.advance(resting(1, 0), soon())) == 0u);
+  BOOST_TEST(value_of(all.advance(at(0, 50, 0), soon())) == 50u);
+  // It is told where the others are, and goes on from there.
+  BOOST_TEST(value_of(all.advance(resting(1, 0), soon())) == 50u);
+  BOOST_TEST(value_of(all.advance(at(1, 51, 1), soon())) == 50u);
+  BOOST_TEST(message_of(all.advance(at(0, 53, 1), soon())).find("worker 1 is at step 51") != std::string::npos);
+  // A group in which all rest is not over.
+  value_of(all.advance(resting(0, 53), soon()));
+  BOOST_TEST(value_of(all.advance(resting(1, 51), soon())) == 51u);
+  BOOST_TEST(value_of(all.advance(at(0, 54, 0), soon())) == 54u);
 }
 
 BOOST_AUTO_TEST_CASE(what_comes_again_is_answered_again_and_nobody_goes_back) {

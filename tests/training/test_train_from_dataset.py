@@ -197,7 +197,7 @@ def test_trainer_threads_train_all_batches_of_one_model(fleet, threads):
     second = flota.train_from_dataset(model, batches(), loss=LOSS, thread_num=threads)
     assert (first.batches, first.samples, optimizer.steps) == (60, 6000, 120)
     assert second.loss < first.loss
-    assert second.auc > 0.75
+    assert second.auc > 0.7
 
 
 def test_the_first_error_of_a_trainer_thread_ends_all(fleet):
@@ -220,6 +220,12 @@ def test_an_error_of_the_data_is_raised_after_what_came_before(fleet):
     with pytest.raises(OSError, match="the disk is gone"):
         flota.train_from_dataset(model, broken(), loss=LOSS)
     assert optimizer.steps == 7
+
+
+def test_a_step_may_return_plain_numbers(fleet):
+    started(fleet, Model())
+    for returned in ({"loss": 0.5}, (0.5, torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])), 0.5):
+        assert flota.train_from_dataset(lambda batch, it=returned: it, batches()).loss == 0.5
 
 
 def step_without_anything(batch):

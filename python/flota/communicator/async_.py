@@ -68,7 +68,7 @@ class AsyncCommunicator:
             self._clock.rest()
 
     def applied(self, steps: int) -> int:
-        return steps - self._queue.under_way()
+        return self._queue.applied(steps)
 
     def settle(self) -> None:
         self._queue.settle(0)

@@ -55,6 +55,7 @@ class SendQueue:
         self.in_order = mode.max_merge_var_num == 1 and mode.thread_pool_size == 1
         self._sender: Sender = DirectSender(client) if self.in_order else MergingSender(client, mode)
         self._under_way: deque[tuple[int, Sent]] = deque()
+        self._lost: int | None = None  # the first step whose gradients were
 
     def put(self, gradients: StepGradients) -> None:
         """Hands over a step's gradients; waits while too many are waiting. Raises what an earlier step failed with."""
@@ -76,10 +77,12 @@ class SendQueue:
                     self._take_oldest()
         return len(self._under_way)
 
-    def under_way(self) -> int:
-        """How many steps are not applied yet, counted from the oldest that is not. Any thread may ask."""
-        steps = [sent for _, sent in list(self._under_way)]
-        return next((len(steps) - place for place, sent in enumerate(steps) if not sent.done()), 0)
+    def applied(self, steps: int) -> int:
+        """How many of so many steps are applied, up to the oldest that is not or was lost. Any thread may ask."""
+        under_way = list(self._under_way)
+        waiting = next((len(under_way) - place for place, (_, sent) in enumerate(under_way) if not sent.done()), 0)
+        applied = steps - waiting
+        return applied if self._lost is None else min(applied, self._lost - 1)
 
     def newest(self) -> Sent | None:
         """The step that was put last, if it is still under way."""
@@ -99,8 +102,15 @@ class SendQueue:
         return self._sender.gone_out()
 
     def _take_oldest(self) -> None:
-        step, sent = self._under_way.popleft()
-        told_of_step(step, sent.wait)
+        step, sent = self._under_way[0]
+        try:
+            told_of_step(step, sent.wait)
+        except FlotaError:
+            self._lost = step if self._lost is None else min(step, self._lost)
+            raise
+        finally:
+            # After the wait: until then it counts as under way.
+            self._under_way.popleft()
 
 
 def told_of_step(step: int, send: Callable[[], None]) -> None:

@@ -26,13 +26,16 @@ from flota.data.formats.pipes import PLAIN, Piped
 from flota.data.formats.text import slot_text
 from flota.data.formats.trouble import Policy, Skipped, Trouble
 from flota.data.lanes import Read
-from flota.data.leases import LEASE_SECONDS, Assignment, Epoch, Fixed, Leases
+from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Epoch, Fixed, Leases
 from flota.data.reading import Pass
 from flota.data.shards import Piece, piece_bytes
 from flota.data.slots import Arrays, SlotPlace, Slots
 from flota.errors import DataError, InvalidArgument
 
 Sharing = Literal["lease", "static", "none"]
+
+# What a pass is for: its name's beginning.
+TRAINING, TESTING = "", TEST_PREFIX
 
 # How many data sets of the same files this process has made: each has epochs of its own.
 _twins: Counter[str] = Counter()
@@ -77,6 +80,8 @@ class DatasetSettings:
     def __init__(self) -> None:
         self._files: list[str] | None = None
         self._schema: Schema | None = None
+        self._settings: dict[str, Any] = {}
+        self._place: tuple[int, int] | None = None  # in a DataLoader's process: of its worker
 
     def init(
         self,
@@ -159,7 +164,9 @@ class DatasetSettings:
 
     def __getstate__(self) -> dict[str, Any]:
         """For a ``DataLoader``'s processes that are no forks: what the core has made is made again there."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_schema", "_format", "_trouble")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_schema", "_format", "_trouble")}
+        team = workers.current()
+        return {**state, "_place": (team.index, team.count)}  # nobody there knows the job
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _schema=None)
@@ -183,7 +190,7 @@ class DatasetSettings:
         self._files = [os.fspath(path) for path in filelist]
         self._plan = None
         self._name = None
-        self._epochs = 0
+        self._epochs = Counter[str]()
 
     def get_filelist(self) -> list[str]:
         return list(self._files or [])
@@ -212,47 +219,56 @@ class DatasetSettings:
             self._plan = [piece for file in found for piece in self._format.pieces(file, most)]
         return self._plan
 
-    def _epoch(self, pieces: list[Piece]) -> Epoch:
+    def _epoch(self, pieces: list[Piece], kind: str) -> Epoch:
         """The next of this data set's epochs that workers share. Only they count: a worker may read the files for
-        itself beside them."""
+        itself beside them. Tests count for themselves: worker 0 may make them alone."""
         if self._name is None:
             text = json.dumps([[piece.file.path, piece.file.size, piece.begin, piece.end] for piece in pieces])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             self._name = f"{digest}#{_twins[digest]}"
             _twins[digest] += 1
-        epoch = Epoch(self._name, self._epochs, len(pieces))
-        self._epochs += 1
+        epoch = Epoch(kind + self._name, self._epochs[kind], len(pieces))
+        self._epochs[kind] += 1
         return epoch
 
-    def _begin(self) -> Pass[Any]:
+    def _begin(self, kind: str = TRAINING) -> Pass[Any]:
         """A new pass over this worker's part of the data."""
         schema = self._check_ready()
         pieces = self._pieces()
         lanes = min(self._threads, len(pieces))
-        assignment = self._assign(pieces, lanes)
-        return Pass(assignment, self._reads(pieces), lanes, self._batch_size, schema.batch)
+        assignment = self._assign(pieces, lanes, kind)
+        epochs, number = self._epochs, self._epochs[kind]
+
+        def unused() -> None:
+            # Somebody had a look: it is no epoch that others have made.
+            if epochs[kind] == number and isinstance(assignment, Leases):
+                epochs[kind] -= 1
+
+        return Pass(assignment, self._reads(pieces), lanes, self._batch_size, schema.batch, unused)
 
     def _reads(self, pieces: list[Piece]) -> Read:
         """Reads one of these pieces by its number, whatever the settings are by then."""
         format, trouble = self._format, self._trouble
         return lambda number: format.read(pieces[number], trouble)
 
-    def _assign(self, pieces: list[Piece], lanes: int) -> Assignment:
+    def _assign(self, pieces: list[Piece], lanes: int, kind: str) -> Assignment:
         team = workers.current()
         loader = torch.utils.data.get_worker_info()
         if loader is not None:
-            shares = self._sharing != "none"
-            place, places = (team.index, team.count) if shares else (0, 1)
+            if self._sharing == "lease":
+                raise InvalidArgument("a DataLoader's processes cannot ask for pieces: use sharing='static' or 'none'")
+            place, places = (0, 1) if self._sharing == "none" else self._place or (team.index, team.count)
             return Fixed(len(pieces), lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
         if self._sharing == "none":
             return Fixed(len(pieces), lanes, 0, 1)
-        if self._sharing == "lease" and team.in_step:
+        if self._sharing == "lease" and team.in_step and kind == TRAINING:
             raise InvalidArgument(
                 "sharing='lease' gives pieces to whoever is free, and in sync mode workers make their steps together: "
                 "use sharing='static'"
             )
-        static = self._sharing == "static" or (self._sharing is None and (team.in_step or team.count == 1))
-        return Leases(self._epoch(pieces), lanes, static, self._lease_seconds)
+        by_number = kind == TRAINING and (team.in_step or team.count == 1)
+        static = self._sharing == "static" or (self._sharing is None and by_number)
+        return Leases(self._epoch(pieces, kind), lanes, static, self._lease_seconds)
 
 
 def _remote_files(fs_name: str, fs_ugi: str) -> str:
@@ -281,3 +297,18 @@ class QueueDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
 
     def __iter__(self) -> Pass[Any]:
         return self._begin()
+
+    def testing(self) -> Testing:
+        """The same to test with: passes of their own, which workers share by lease in every mode, and which no
+        checkpoint goes on with."""
+        return Testing(self)
+
+
+class Testing:
+    """Passes over a data set that train nothing."""
+
+    def __init__(self, dataset: QueueDataset) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Pass[Any]:
+        return self._dataset._begin(TESTING)

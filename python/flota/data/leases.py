@@ -4,14 +4,16 @@ A worker asks for a piece when it has room. It tells how many of a piece's sampl
 to say so from time to time to keep it. What a worker that falls silent had is handed out again, from where it was.
 
 The bound: while nobody dies, every sample of an epoch is trained exactly once. When a worker dies, what it trained and
-had not told yet is trained again by whoever gets its pieces: at most ``REPORT_SAMPLES`` samples and a batch for each
-of its reader threads' pieces, and nothing is left out.
+had not told yet is trained again by whoever gets its pieces, and nothing is left out: at most ``REPORT_SAMPLES``
+samples and a batch, beside what was on its way to the servers (in Geo, up to ``k_steps`` batches) when it last told.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ from flota.errors import FlotaError
 from flota.workers import Workers
 
 REPORT_SAMPLES = 8192
+TEST_PREFIX = "test/"  # of passes that train nothing
 LEASE_SECONDS = 10.0
 
 # Seconds between two questions when all is in others' hands. Not spent at the coordinator: questions go one at a time,
@@ -55,6 +58,10 @@ class Mark(NamedTuple):
 class Assignment(Protocol):
     """Hands out pieces to the reader threads of one worker. Thread safety: any thread."""
 
+    @property
+    def tells(self) -> bool:
+        """Whether others depend on what is told as trained."""
+
     def next(self, lane: int) -> Leased | None:
         """The next piece for a thread; None: there are no more. May wait for what other workers give back."""
 
@@ -79,6 +86,8 @@ class Assignment(Protocol):
 
 class Fixed:
     """Each piece by its number: for processes that cannot ask anybody, such as a ``DataLoader``'s."""
+
+    tells = False
 
     def __init__(self, count: int, lanes: int, place: int, places: int) -> None:
         self._next = [place + places * lane for lane in range(lanes)]
@@ -114,6 +123,7 @@ class Told(NamedTuple):
 
     step: int
     marks: Sequence[Mark]
+    samples: int
 
 
 @dataclass
@@ -132,12 +142,14 @@ class Leases:
     def __init__(self, epoch: Epoch, lanes: int, classes: bool, seconds: float = LEASE_SECONDS) -> None:
         self._epoch = epoch
         self._workers: Workers = workers.current()
+        self._client = self._workers.client
         self._lanes = lanes
         self._classes = classes
         self._seconds = seconds
         self._lock = threading.Lock()  # one question at a time: each has its number
         self._calls = 0
         self._waiting: set[int] = set()  # lanes
+        self._told_patience = 0
         self._held: dict[int, int] = {}  # pieces, and samples trained
         self._lost: set[int] = set()
         self._trained: deque[Told] = deque()
@@ -146,7 +158,12 @@ class Leases:
         self._renewal = threading.Thread(target=self._renew, name="flota leases", daemon=True)
         self._renewal.start()
 
+    @property
+    def tells(self) -> bool:
+        return self._workers.count > 1
+
     def next(self, lane: int) -> Leased | None:
+        began = time.monotonic()
         try:
             while not self._closed.is_set():
                 outcome, piece, skip = self._ask(lane)
@@ -156,6 +173,7 @@ class Leases:
                     return None
                 self._waiting.add(lane)
                 self._closed.wait(_PATIENCE)
+                self._tell_patience(began)
             return None
         finally:
             self._waiting.discard(lane)
@@ -163,14 +181,25 @@ class Leases:
     def waits(self, lane: int) -> bool:
         return lane in self._waiting
 
+    def _tell_patience(self, began: float) -> None:
+        """Others' pieces may take as long as they take; but whoever looks on shall know what is waited for."""
+        waited = time.monotonic() - began
+        if self._client is not None and waited > self._client.timeout * (1 + self._told_patience):
+            self._told_patience += 1
+            print(
+                f"flota: worker {self._workers.index} has waited {waited:.0f} s for the last pieces of epoch "
+                f"{self._epoch.number}, which other workers have",
+                file=sys.stderr,
+                flush=True,
+            )
+
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
-        self._trained.append(Told(self._workers.steps, marks))
+        self._trained.append(Told(self._workers.steps, marks, samples))
         self._untold += samples
         if self._untold >= REPORT_SAMPLES or self._workers.in_step:
             self.flush()
 
     def flush(self) -> None:
-        self._untold = 0
         self._ask(None)
 
     def untold(self) -> bool:
@@ -192,19 +221,20 @@ class Leases:
             with suppress(FlotaError):
                 self._ask(None)
 
-    def _progress(self, release: bool) -> list[tuple[int, int, int]]:
-        done = set()
-        while self._trained and self._trained[0].step <= self._workers.applied:
-            for mark in self._trained.popleft().marks:
-                if mark.piece in self._held:
-                    self._held[mark.piece] = max(mark.samples, self._held[mark.piece])
+    def _progress(self, release: bool) -> tuple[int, dict[int, int], set[int]]:
+        """(how many batches that the tables have, how far the pieces are that are held, which of them are done)"""
+        held, done, used = dict(self._held), set[int](), 0
+        applied = self._workers.applied
+        for told in list(self._trained):
+            if told.step > applied:
+                break
+            used += 1
+            for mark in told.marks:
+                if mark.piece in held:
+                    held[mark.piece] = max(mark.samples, held[mark.piece])
                     if mark.done:
                         done.add(mark.piece)
-        flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in self._held}
-        progress = [(piece, samples, flags[piece]) for piece, samples in self._held.items()]
-        for piece in done:
-            del self._held[piece]
-        return progress
+        return used, held, done
 
     def _ask(self, lane: int | None, release: bool = False) -> tuple[LeaseOutcome, int, int]:
         first, stride = 0, 1
@@ -215,18 +245,23 @@ class Leases:
             if lane is not None and self._closed.is_set():
                 return LeaseOutcome.none, 0, 0  # what was taken now would not be given back
             self._calls += 1
+            used, held, done = self._progress(release)
+            flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in held}
             outcome, piece, samples, _, lost = self._send(
                 call=self._calls,
                 first=first,
                 stride=stride,
                 take=lane is not None,
-                progress=self._progress(release),
+                progress=[(each, count, flags[each]) for each, count in held.items()],
             )
-            for each in lost:
-                self._held.pop(each, None)
-                self._lost.add(each)
+            # Only now that it is told.
+            for _ in range(used):
+                self._untold -= self._trained.popleft().samples
+            self._held = {each: count for each, count in held.items() if each not in done and each not in lost}
+            self._lost.update(lost)
             if outcome == LeaseOutcome.granted:
                 self._held[piece] = samples
+                self._lost.discard(piece)
             return outcome, piece, samples
 
     def _send(self, **question: Any) -> tuple[LeaseOutcome, int, int, int, list[int]]:
@@ -241,6 +276,6 @@ class Leases:
             "wait": False,
             **question,
         }
-        if team.client is None:
+        if self._client is None:
             return own_coordinator().lease(**asked, time_ms=0)
-        return team.client.native.lease(**asked, time_ms=team.client.time(None))
+        return self._client.native.lease(**asked, time_ms=self._client.time(None))

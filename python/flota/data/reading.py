@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from flota import _core, workers
 from flota.data.lanes import Block, Lane, LaneEnd, PieceEnd, Read
 from flota.data.leases import Assignment, Mark
 from flota.data.slots import Arrays
+from flota.errors import FlotaError, InvalidArgument
 
 B = TypeVar("B")
 
@@ -28,10 +30,12 @@ _passes: weakref.WeakSet[Pass[Any]] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_passes() -> None:
-    """Threads that are in native code when the interpreter ends would take the process down."""
+def close_passes() -> None:
+    """Ends all reading of this process: before its connection goes, or the interpreter, which threads that are in
+    native code would take down with them."""
     for each in list(_passes):
-        each.close()
+        with suppress(FlotaError):
+            each.close()
 
 
 def tell_trained() -> None:
@@ -52,10 +56,17 @@ class Pass(Generic[B]):
 
     A batch counts as trained when the next one is asked for. Who reads ahead of the training calls ``hold`` first,
     ``trained`` after each batch's step, and ``idle`` while it waits for a batch, all three in the thread that trains.
+    ``unused`` is called when a pass is given up before anything of it was trained.
     """
 
     def __init__(
-        self, assignment: Assignment, read: Read, lanes: int, batch_size: int, make: Callable[[Arrays], B]
+        self,
+        assignment: Assignment,
+        read: Read,
+        lanes: int,
+        batch_size: int,
+        make: Callable[[Arrays], B],
+        unused: Callable[[], None] | None = None,
     ) -> None:
         self._assignment = assignment
         self._batch_size = batch_size
@@ -66,10 +77,15 @@ class Pass(Generic[B]):
         self._pending = 0  # samples in them
         self._handed: deque[_Handed] = deque()
         self._lock = threading.Lock()  # of what was handed out
+        self._thread = threading.get_ident()
         self._held = False
-        self._dry = False
+        self._dry = False  # all that is left is in others' hands
+        self._rested = False  # and they know what this worker has done
         self._step = workers.current().steps  # when the last batch was trained
-        self._ahead = 0  # batches that were told before their time
+        self._told_early = 0  # batches that were told before the next one was asked for
+        self._used = False  # whether anything of it was trained
+        self._unused = unused
+        self._ended = False
         self._error: BaseException | None = None
         self._closed = False
         _passes.add(self)
@@ -78,16 +94,21 @@ class Pass(Generic[B]):
         return self
 
     def __next__(self) -> B:
+        if self._closed:
+            raise StopIteration
         if not self._held:
+            self._check_thread()
             self.trained()
         parts, marks = self._next_parts()
         if parts:
             with self._lock:
                 self._handed.append(_Handed(marks, sum(count for _, _, count in parts)))
+                self._dry = self._rested = False
             return self._make(_core.gather_batch(parts))
         if marks:
             with self._lock:
                 self._handed.append(_Handed(marks, 0))
+        self._ended = True
         if not self._held:
             self.trained()
             self.close()
@@ -95,6 +116,15 @@ class Pass(Generic[B]):
             error, self._error = self._error, None
             raise error
         raise StopIteration
+
+    def _check_thread(self) -> None:
+        """What is read is told as trained, and by a thread that reads ahead of the training it would be too early."""
+        if threading.get_ident() != self._thread and self._assignment.tells:
+            raise InvalidArgument(
+                "the data set is read by another thread than the one that began: give flota.prefetch and "
+                "train_from_dataset the data set itself, not a DataLoader or generator around it, or share it by "
+                "sharing='none'"
+            )
 
     # --- in the thread that trains ---
 
@@ -104,41 +134,48 @@ class Pass(Generic[B]):
 
     def trained(self) -> None:
         """The oldest batch that was handed out is trained."""
-        if self._ahead > 0:
-            self._ahead -= 1
-            return
+        if self._told_early > 0:
+            self._told_early -= 1
+        else:
+            self._note_oldest()
+        self.idle()
+
+    def _note_oldest(self) -> None:
         self._step = workers.current().steps
+        done: list[_Handed] = []
         with self._lock:
-            done = [self._handed.popleft()] if self._handed else []
-            while self._handed and self._handed[0].samples == 0:
+            batches = 0
+            while self._handed and (self._handed[0].samples == 0 or batches == 0):
+                batches += self._handed[0].samples > 0
                 done.append(self._handed.popleft())
         for each in done:
+            self._used = True
             self._assignment.trained(each.marks, each.samples)
-        self.idle()
 
     def tell_trained(self) -> None:
         """Tells what is trained; the batch at hand too, if a step was made since the one before it."""
-        if self._closed:
-            return
-        if workers.current().steps > self._step and any(handed.samples for handed in self._handed):
-            self.trained()
-            self._ahead += 1
-        self._assignment.flush()
+        if not self._closed:
+            self._note_batch_at_hand()
+            self._assignment.flush()
+
+    def _note_batch_at_hand(self) -> None:
+        if workers.current().steps > self._step and self._outstanding():
+            self._note_oldest()
+            self._told_early += 1
+
+    def _outstanding(self) -> bool:
+        with self._lock:
+            return any(handed.samples for handed in self._handed)
 
     def idle(self) -> None:
-        """While no batch is there: if all else is in other workers' hands, they learn what this one has done."""
-        with self._lock:
-            if not self._dry or any(handed.samples for handed in self._handed):
-                return
-            rest = [mark for handed in self._handed for mark in handed.marks]
-            self._handed.clear()
-            self._dry = False
-        self._assignment.trained(rest, 0)
-        self._tell_all()
-
-    def _tell_all(self) -> None:
-        self._assignment.flush()
-        if self._assignment.untold():
+        """While no batch is there: if all else is in other workers' hands, they learn what this one has done, and do
+        not wait for it."""
+        if not self._dry or self._outstanding():
+            return
+        if self._handed:
+            self._note_oldest()
+        if not self._rested:
+            self._rested = True
             workers.current().idle()
             self._assignment.flush()
 
@@ -150,23 +187,29 @@ class Pass(Generic[B]):
         for lane in self._all_lanes:
             lane.stop()
         try:
-            if not any(handed.samples for handed in self._handed):
-                for handed in self._handed:
-                    self._assignment.trained(handed.marks, 0)
-                self._tell_all()
+            self._note_batch_at_hand()
+            if not self._outstanding() and self._handed:
+                self._note_oldest()
+            self._assignment.flush()
+            if self._assignment.untold():
+                workers.current().idle()
         finally:
-            self._assignment.close()
-            for lane in self._all_lanes:
-                lane.join(_LAST_WAIT)
+            try:
+                self._assignment.close()
+            finally:
+                for lane in self._all_lanes:
+                    lane.join(_LAST_WAIT)
+        if not self._used and not self._ended and self._unused is not None:
+            self._unused()
 
     def __del__(self) -> None:
-        if not self._closed:
-            self._abandon()
-
-    def _abandon(self) -> None:
-        for lane in self._all_lanes:
-            lane.stop()
-        self._assignment.close()
+        # By whatever thread finds it unused; only the one that began may tell.
+        if not self._closed and threading.get_ident() == self._thread:
+            with suppress(FlotaError):
+                self.close()
+        elif not self._closed:
+            for lane in self._all_lanes:
+                lane.stop()
 
     # --- in the thread that takes batches ---
 

@@ -178,8 +178,8 @@ class _Prefetcher(Generic[B]):
     def __init__(
         self, loader: Iterable[B], tables: Sequence[TableParameter], device: torch.device | None, depth: int
     ) -> None:
-        self._iterator = iter(loader)
-        self._source = source_of(self._iterator)
+        self._loader = loader
+        self._source: Source = _Indifferent()
         self._tables = tables
         self._device = device
         self._known: dict[_Lookup, None] = {}  # in the order of a step
@@ -192,6 +192,9 @@ class _Prefetcher(Generic[B]):
         self._coming: Queue[_Batch[B] | _End] = Queue()
 
     def run(self) -> Iterator[B]:
+        # Here and not earlier: a loop that is never begun must not hold what others could have.
+        self._iterator = iter(self._loader)
+        self._source = source_of(self._iterator)
         _reading.add(self)
         self.thread.start()
         try:

@@ -89,6 +89,8 @@ class Fetches:
                 f"fetch_list names {fetch!r}, and nothing tells predictions and labels: give loss=BCEWithLogitsLoss(), "
                 "or return them as 'prediction' and 'label'"
             )
+        if fetch == "loss" and watch.last.loss is None:
+            raise InvalidArgument("fetch_list names 'loss', and the step returned none")
         return known[fetch]()
 
 

@@ -17,7 +17,7 @@ from flota.errors import InvalidArgument
 from flota.fleet import fleet
 from flota.metrics import Auc
 from flota.nn.prefetch import prefetch, prefetch_tables
-from flota.strategy import Sync
+from flota.strategy import Geo, Sync
 from flota.training.fetching import Fetch, Fetches, Watch
 from flota.training.outcome import Loss, Outcome
 from flota.training.progress import bar
@@ -67,7 +67,7 @@ def train_from_dataset(
     ``debug`` prints beside them where the time went. ``progress`` is the bar; unless said, in a terminal only.
 
     ``thread_num`` trainer threads share a model (not a function), each on batches of its own; see
-    docs/training.md for when that pays. In sync mode it is 1.
+    docs/training.md for when that pays. In sync and geo mode it is 1.
     """
     watch, times = Watch(), Times()
     fetches = Fetches(fetch_list, fetch_info, print_period)
@@ -121,7 +121,8 @@ def infer_from_dataset(
     try:
         trainer = _trainer(step_or_model, loss, times, None)
         with bar("testing", dataset, progress) as line:
-            for batch in _timed(_prefetched(dataset, step_or_model, depth, device), times):
+            source = getattr(dataset, "testing", lambda: dataset)()
+            for batch in _timed(_prefetched(source, step_or_model, depth, device), times):
                 watch.note(trainer(batch))
                 fetches.show(watch)
                 if debug and watch.batches % print_period == 0:
@@ -188,9 +189,9 @@ def _train_in_threads(
 ) -> None:
     if not isinstance(model, torch.nn.Module) or optimizer is None:
         raise InvalidArgument("thread_num: a function's steps cannot run side by side; give the model and a loss")
-    if isinstance(fleet.mode, Sync) and not fleet.placement.local:
+    if isinstance(fleet.mode, (Sync, Geo)) and not fleet.placement.local:
         raise InvalidArgument(
-            "thread_num: in sync mode a worker's steps are made one after another; start more workers"
+            "thread_num: in sync and geo mode a worker's steps are made one after another; start more workers"
         )
     steps = threading.Lock()
     shared = Shared(dataset, steps)
@@ -200,8 +201,10 @@ def _train_in_threads(
             yield trainer(batch)
 
     trainers = [ReplicaTrainer(model, loss, times, optimizer, steps) for _ in range(threads)]
-    in_threads([partial(work, trainer) for trainer in trainers], show)
-    shared.close()
+    try:
+        in_threads([partial(work, trainer) for trainer in trainers], show)
+    finally:
+        shared.close()
 
 
 def _result(watch: Watch, seconds: float) -> Trained:

@@ -35,14 +35,18 @@ def outcome_of(returned: Any, samples: int) -> Outcome:
         return Outcome(samples)
     if isinstance(returned, Mapping):
         named = dict(returned)
-        return Outcome(samples, named.get("loss"), named.get("prediction"), named.get("label"), named)
+        return Outcome(samples, _tensor(named.get("loss")), named.get("prediction"), named.get("label"), named)
     if isinstance(returned, (tuple, list)):
         if len(returned) not in (2, 3):
             raise InvalidArgument(f"a step returns a loss, (loss, prediction, label) or a mapping, not {returned!r}")
-        return Outcome(samples, *returned)
+        return Outcome(samples, _tensor(returned[0]), *returned[1:])
     if isinstance(returned, (torch.Tensor, float, int)):
         return Outcome(samples, torch.as_tensor(returned))
     raise InvalidArgument(f"a step returns a loss, (loss, prediction, label) or a mapping, not {returned!r}")
+
+
+def _tensor(loss: Any) -> torch.Tensor | None:
+    return None if loss is None else torch.as_tensor(loss)
 
 
 def inputs_and_label(batch: Any) -> tuple[tuple[Any, ...], torch.Tensor]:

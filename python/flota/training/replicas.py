@@ -138,12 +138,13 @@ class Part:
 
 def in_threads(works: list[Callable[[], Iterator[Outcome]]], show: Callable[[Outcome], None]) -> None:
     """Runs all at once, and shows each outcome in turn. The first error ends all of them."""
-    cores = max(1, torch.get_num_threads() // len(works))
+    before = torch.get_num_threads()
+    cores = max(1, before // len(works))
     lock = threading.Lock()
     errors: list[BaseException] = []
 
     def run(work: Callable[[], Iterator[Outcome]]) -> None:
-        torch.set_num_threads(cores)  # of this thread alone
+        torch.set_num_threads(cores)
         try:
             for outcome in work():
                 with lock:
@@ -157,6 +158,11 @@ def in_threads(works: list[Callable[[], Iterator[Outcome]]], show: Callable[[Out
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        try:
+            thread.join()
+        except BaseException as error:  # Ctrl-C: each ends with the batch that it has
+            errors.append(error)
+            thread.join()
+    torch.set_num_threads(before)
     if errors:
         raise errors[0]
