@@ -17,13 +17,18 @@ from flota.training.outcome import Outcome
 Fetch = Any
 
 _WINDOW = 20  # batches of a batch AUC
+_TOGETHER = 16  # batches
 
 
 class Watch:
     """Keeps what people want to see of a training."""
 
-    def __init__(self) -> None:
-        self.auc = Auc(window=_WINDOW)
+    def __init__(self, batch_auc: bool = False) -> None:
+        self._auc = Auc(window=_WINDOW if batch_auc else 0)
+        # A histogram is brought up to date for several batches at once, where none is asked for on its own.
+        self._together = 1 if batch_auc else _TOGETHER
+        self._scores: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._scored = False
         self.batches = 0
         self.samples = 0
         self.last = Outcome(0)
@@ -38,8 +43,23 @@ class Watch:
             self._losses = value if self._losses is None else self._losses + value
             self._weight += outcome.samples
         if outcome.scores is not None and outcome.labels is not None and outcome.samples > 0:
-            self.auc.update(outcome.scores, outcome.labels)
+            self._scored = True
+            self._scores.append((outcome.scores.detach().reshape(-1), outcome.labels.reshape(-1)))
+            if len(self._scores) == self._together:
+                self._count()
         self.last = outcome
+
+    def _count(self) -> None:
+        if self._scores:
+            scores, labels = zip(*self._scores, strict=True)
+            self._scores = []
+            self._auc.update(torch.cat(scores), torch.cat(labels))
+
+    @property
+    def auc(self) -> Auc:
+        """Of all predictions so far."""
+        self._count()
+        return self._auc
 
     @property
     def loss(self) -> float | None:
@@ -48,7 +68,7 @@ class Watch:
 
     @property
     def has_auc(self) -> bool:
-        return self.auc.samples > 0
+        return self._scored
 
 
 class Fetches:
@@ -62,6 +82,9 @@ class Fetches:
         self._wanted = list(zip(names or map(_name, wanted), wanted, strict=True))
         self._period = checks.whole("print_period", print_period, 1, 1 << 30)
 
+    def want(self, name: str) -> bool:
+        return any(fetch == name for _, fetch in self._wanted)
+
     def show(self, watch: Watch) -> None:
         """Prints them, if it is time."""
         if self._wanted and watch.batches % self._period == 0:
@@ -72,8 +95,8 @@ class Fetches:
     def _value(self, fetch: Fetch, watch: Watch) -> Any:
         known: dict[str, Callable[[], Any]] = {
             "loss": lambda: watch.last.loss,
-            "auc": watch.auc.compute,
-            "batch_auc": watch.auc.compute_window,
+            "auc": lambda: watch.auc.compute(),
+            "batch_auc": lambda: watch.auc.compute_window(),
         }
         if not isinstance(fetch, str):
             return fetch.compute() if hasattr(fetch, "compute") else fetch()

@@ -69,8 +69,8 @@ def train_from_dataset(
     ``thread_num`` trainer threads share a model (not a function), each on batches of its own; see
     docs/training.md for when that pays. In sync and geo mode it is 1.
     """
-    watch, times = Watch(), Times()
     fetches = Fetches(fetch_list, fetch_info, print_period)
+    watch, times = Watch(fetches.want("batch_auc")), Times()
     threads = checks.whole("thread_num", thread_num, 1, 256)
     optimizer = _optimizer(step_or_model)
     began = time.monotonic()
@@ -111,8 +111,8 @@ def infer_from_dataset(
 ) -> Trained:
     """The same without training: the model is in ``eval`` mode, nothing is stepped, and ids that training never saw get
     no rows. A function is called with each batch, without gradients."""
-    watch, times = Watch(), Times()
     fetches = Fetches(fetch_list, fetch_info, print_period)
+    watch, times = Watch(fetches.want("batch_auc")), Times()
     model = step_or_model if isinstance(step_or_model, torch.nn.Module) else None
     was_training = model is not None and model.training
     began = time.monotonic()
