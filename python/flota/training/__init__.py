@@ -4,6 +4,7 @@ flota.train_from_dataset(model, dataset, loss=torch.nn.BCEWithLogitsLoss(), fetc
 result = flota.infer_from_dataset(model, test_dataset, loss=torch.nn.BCEWithLogitsLoss())
 """
 
-from flota.training.loop import Trained, infer_from_dataset, train_from_dataset
+from flota.training.loop import infer_from_dataset, train_from_dataset
+from flota.training.view import Trained
 
 __all__ = ["Trained", "infer_from_dataset", "train_from_dataset"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,27 +13,13 @@ from flota import checks
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.errors import InvalidArgument
 from flota.fleet import fleet
-from flota.metrics import Auc
 from flota.nn.prefetch import prefetch, prefetch_tables
 from flota.strategy import Geo, Sync
-from flota.training.fetching import Fetch, Fetches, Watch
+from flota.training.fetching import Fetch
 from flota.training.outcome import Loss, Outcome
-from flota.training.progress import bar
 from flota.training.replicas import Part, ReplicaTrainer, Shared, in_threads
 from flota.training.trainer import ModelTrainer, Step, StepTrainer, Times, Trainer
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What came out, on this worker. ``loss`` is the mean by sample, ``auc`` of all predictions; None where nothing
-    tells. ``auc_metric.compute_global()`` is that of all workers, when all of them call it."""
-
-    batches: int
-    samples: int
-    seconds: float
-    loss: float | None
-    auc: float | None
-    auc_metric: Auc
+from flota.training.view import Trained, View
 
 
 def train_from_dataset(
@@ -69,30 +53,17 @@ def train_from_dataset(
     ``thread_num`` trainer threads share a model (not a function), each on batches of its own; see
     docs/training.md for when that pays. In sync and geo mode it is 1.
     """
-    fetches = Fetches(fetch_list, fetch_info, print_period)
-    watch, times = Watch(fetches.want("batch_auc")), Times()
+    view = View(fetch_list, fetch_info, print_period, debug)
     threads = checks.whole("thread_num", thread_num, 1, 256)
     optimizer = _optimizer(step_or_model)
-    began = time.monotonic()
-    with bar("training", dataset, progress) as line:
-
-        def show(outcome: Outcome) -> None:
-            watch.note(outcome)
-            fetches.show(watch)
-            if debug and watch.batches % print_period == 0:
-                print(f"batch {watch.batches}: {times}", flush=True)
-            if line is not None:
-                line.show(watch)
-
+    with view.shown("training", dataset, progress):
         if threads == 1:
-            trainer = _trainer(step_or_model, loss, times, optimizer)
-            for batch in _timed(_prefetched(dataset, step_or_model, depth, device), times):
-                show(trainer(batch))
+            trainer = _trainer(step_or_model, loss, view.times, optimizer)
+            for batch in view.timed(_prefetched(dataset, step_or_model, depth, device)):
+                view.show(trainer(batch))
         else:
-            _train_in_threads(threads, step_or_model, loss, dataset, times, optimizer, show, depth, device)
-        if line is not None:
-            line.show(watch, last=True)
-    return _result(watch, time.monotonic() - began)
+            _train_in_threads(threads, step_or_model, loss, dataset, optimizer, view, depth, device)
+    return view.result()
 
 
 @torch.no_grad()
@@ -111,30 +82,22 @@ def infer_from_dataset(
 ) -> Trained:
     """The same without training: the model is in ``eval`` mode, nothing is stepped, and ids that training never saw get
     no rows. A function is called with each batch, without gradients."""
-    fetches = Fetches(fetch_list, fetch_info, print_period)
-    watch, times = Watch(fetches.want("batch_auc")), Times()
+    view = View(fetch_list, fetch_info, print_period, debug)
     model = step_or_model if isinstance(step_or_model, torch.nn.Module) else None
     was_training = model is not None and model.training
-    began = time.monotonic()
+    trainer = _trainer(step_or_model, loss, view.times, None)
+    # A data set's tests are passes of their own.
+    source = getattr(dataset, "testing", lambda: dataset)()
     if model is not None:
         model.eval()
     try:
-        trainer = _trainer(step_or_model, loss, times, None)
-        with bar("testing", dataset, progress) as line:
-            source = getattr(dataset, "testing", lambda: dataset)()
-            for batch in _timed(_prefetched(source, step_or_model, depth, device), times):
-                watch.note(trainer(batch))
-                fetches.show(watch)
-                if debug and watch.batches % print_period == 0:
-                    print(f"batch {watch.batches}: {times}", flush=True)
-                if line is not None:
-                    line.show(watch)
-            if line is not None:
-                line.show(watch, last=True)
+        with view.shown("testing", dataset, progress):
+            for batch in view.timed(_prefetched(source, step_or_model, depth, device)):
+                view.show(trainer(batch))
     finally:
         if model is not None:
             model.train(was_training)
-    return _result(watch, time.monotonic() - began)
+    return view.result()
 
 
 def _optimizer(step_or_model: Step | torch.nn.Module) -> DistributedOptimizer | None:
@@ -166,24 +129,13 @@ def _prefetched(
     return prefetch_tables(dataset, tables, depth=depth, device=device)
 
 
-def _timed(batches: Iterator[Any], times: Times) -> Iterator[Any]:
-    while True:
-        with times.of("wait for data"):
-            try:
-                batch = next(batches)
-            except StopIteration:
-                return
-        yield batch
-
-
 def _train_in_threads(
     threads: int,
     model: Step | torch.nn.Module,
     loss: Loss | None,
     dataset: Iterable[Any],
-    times: Times,
     optimizer: DistributedOptimizer | None,
-    show: Callable[[Outcome], None],
+    view: View,
     depth: int,
     device: torch.device | str | None,
 ) -> None:
@@ -200,13 +152,8 @@ def _train_in_threads(
         for batch in prefetch(Part(shared), trainer.model, depth=depth, device=device):
             yield trainer(batch)
 
-    trainers = [ReplicaTrainer(model, loss, times, optimizer, steps) for _ in range(threads)]
+    trainers = [ReplicaTrainer(model, loss, view.times, optimizer, steps) for _ in range(threads)]
     try:
-        in_threads([partial(work, trainer) for trainer in trainers], show)
+        in_threads([partial(work, trainer) for trainer in trainers], view.show)
     finally:
         shared.close()
-
-
-def _result(watch: Watch, seconds: float) -> Trained:
-    area = watch.auc.compute() if watch.has_auc else None
-    return Trained(watch.batches, watch.samples, seconds, watch.loss, area, watch.auc)
