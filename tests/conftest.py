@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from flota import Client
+from flota import Client, workers
 from flota.testing import LocalCluster
 
 # Small arithmetic in many processes: threads of torch's own would only be in the way.
@@ -35,6 +35,13 @@ def start_cluster() -> Iterator[Callable[..., LocalCluster]]:
 def cluster(start_cluster: Callable[..., LocalCluster]) -> LocalCluster:
     """Two servers, shared by the module's tests: those that crash them start a cluster of their own."""
     return start_cluster(servers=2)
+
+
+@pytest.fixture(autouse=True)
+def forget_the_job() -> Iterator[None]:
+    """A test that was a job's worker leaves none behind."""
+    yield
+    workers.meet(workers.Alone())
 
 
 @pytest.fixture

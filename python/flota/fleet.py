@@ -228,6 +228,7 @@ class Fleet:
                 self._client.shutdown()
             self._client.close()
             self._client = None
+        workers.meet(workers.Alone())
 
     def barrier_worker(self) -> None:
         """Waits until all workers are here."""
