@@ -9,6 +9,8 @@ from flota import _core, workers
 from flota.errors import FlotaError
 
 _LETTER = 256 << 10  # bytes
+_LEAD = 2 << 20  # bytes that may have come in beyond those that have gone out
+_PATIENCE = 0.05  # seconds
 
 _exchanges: Counter[str] = Counter()
 
@@ -26,11 +28,13 @@ def exchange(store: _core.SampleStore, seed: int) -> _core.SampleStore:
     shuffle = _core.GlobalShuffle.make(store, counts, team.index, seed)
     _exchanges["shuffle"] += 1
     channel = f"flota/shuffle/{_exchanges['shuffle']}"
-    receiver = _Receiver(shuffle, channel)
+    pace = _Pace()
+    receiver = _Receiver(shuffle, channel, pace)
     receiver.start()
     try:
-        _send(shuffle, channel)
+        _send(shuffle, channel, pace)
     finally:
+        pace.over()
         receiver.join()
     if receiver.error is not None:
         raise receiver.error
@@ -39,7 +43,45 @@ def exchange(store: _core.SampleStore, seed: int) -> _core.SampleStore:
     return mixed
 
 
-def _send(shuffle: _core.GlobalShuffle, channel: str) -> None:
+class _Pace:
+    """What comes in follows what has gone out: else a worker that receives faster than it sends would hold its own
+    samples and others' as well.
+
+    Nobody waits for a sender that stands still: it may wait for a receiver that waits for its own sender in turn.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sent = 0
+        self._received = 0
+        self._over = False
+
+    def sent(self, count: int) -> None:
+        with self._changed:
+            self._sent += count
+            self._changed.notify_all()
+
+    def received(self, count: int) -> None:
+        with self._changed:
+            self._received += count
+
+    def over(self) -> None:
+        """All has gone out."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Before more is received."""
+        with self._changed:
+            while not self._over and self._received > self._sent + _LEAD:
+                before = self._sent
+                self._changed.wait(_PATIENCE)
+                if self._sent == before:
+                    return
+
+
+def _send(shuffle: _core.GlobalShuffle, channel: str, pace: _Pace) -> None:
     team = workers.current()
     assert team.client is not None
     native, time = team.client.native, team.client.time(None)
@@ -48,6 +90,7 @@ def _send(shuffle: _core.GlobalShuffle, channel: str) -> None:
         for to, letter in letters:
             native.send(channel, team.index, to, team.count, sent[to], False, letter, time)
             sent[to] += 1
+            pace.sent(len(letter))
     for to in range(team.count):
         native.send(channel, team.index, to, team.count, sent[to], True, b"", time)
 
@@ -55,10 +98,11 @@ def _send(shuffle: _core.GlobalShuffle, channel: str) -> None:
 class _Receiver(threading.Thread):
     """Receives while others are sent to: letters would else wait for room for ever."""
 
-    def __init__(self, shuffle: _core.GlobalShuffle, channel: str) -> None:
+    def __init__(self, shuffle: _core.GlobalShuffle, channel: str, pace: _Pace) -> None:
         super().__init__(name="flota shuffle", daemon=True)
         self._shuffle = shuffle
         self._channel = channel
+        self._pace = pace
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -70,5 +114,7 @@ class _Receiver(threading.Thread):
             while (letter := native.receive(self._channel, team.index, team.count, taken, time)) is not None:
                 self._shuffle.receive(letter[2])
                 taken += 1
+                self._pace.received(len(letter[2]))
+                self._pace.wait()
         except BaseException as error:  # raised by the thread that sends
             self.error = error
