@@ -35,7 +35,7 @@ PYTHON_LAYERS = """
     config rules initializer arrays pages
     checks
     errors
-    _core
+    lazy _core
 """
 
 NATIVE_LAYERS = """

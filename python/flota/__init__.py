@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flota.lazy import lazily
 
 if TYPE_CHECKING:
     from flota import data as data
@@ -159,14 +160,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'flota' has no attribute '{name}'")
-    home = _PUBLIC[name]
-    value = import_module(f"flota.{name}") if home is None else getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily("flota", _PUBLIC)

@@ -23,7 +23,7 @@ from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
-from flota.data.leases import own_coordinator
+from flota.data.leases import TEST_PREFIX, own_coordinator
 from flota.data.reading import tell_trained
 from flota.errors import CheckpointError, FlotaError
 from flota.initializer import Constant
@@ -92,12 +92,14 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
     assert optimizer.communicator is not None
     optimizer.communicator.settle()
     tell_trained()
+    # Before the tables: what it counts as trained is in them.
+    states = own_coordinator().states() if client is None else client.native.lease_states(client.time(None))
+    data = to_json([state for state in states if not state[0].startswith(TEST_PREFIX)])
     if client is not None:
-        save_job(client, dirname, optimizer.steps, source)
+        save_job(client, dirname, optimizer.steps, source, data)
         return
     _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)
-    data = to_json(own_coordinator().states())
     with CheckpointWriter(dirname, step=optimizer.steps, source=source, data=data) as writer:
         for handle in _handles(optimizer):
             table = _local(handle).table

@@ -228,6 +228,13 @@ def test_a_step_may_return_plain_numbers(fleet):
         assert flota.train_from_dataset(lambda batch, it=returned: it, batches()).loss == 0.5
 
 
+def test_predictions_may_have_a_column_for_each_class(fleet):
+    started(fleet, Model())
+    scores = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    returned = {"loss": 0.5, "prediction": scores, "label": torch.tensor([0, 1, 1])}
+    assert flota.train_from_dataset(lambda batch: returned, batches()).auc == 1.0
+
+
 def step_without_anything(batch):
     return None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from flota import _core
-from flota.checkpoint.position import going_on, to_json
+from flota.checkpoint.position import going_on
 from flota.checkpoint.reader import Checkpoint, Parameter
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
@@ -30,10 +30,14 @@ def table_names(client: Client) -> list[str]:
     )
 
 
-def save_job(client: Client, dirname: str | os.PathLike[str], step: int, source: Mapping[str, Any]) -> None:
+def save_job(
+    client: Client,
+    dirname: str | os.PathLike[str],
+    step: int,
+    source: Mapping[str, Any],
+    data: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Saves all tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
-    # Before the tables: what it counts as trained is in them.
-    data = to_json(client.native.lease_states(client.time(None)))
     with CheckpointWriter(dirname, step=step, source=source, data=data) as writer:
         for name in table_names(client):
             table = client.table(name)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_TESTS = "test/"  # passes that train nothing
-
 # As the core has it: pass, epoch, pieces, epochs below which all are over, runs of pieces that are done, samples of
 # pieces that were begun.
 State = tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]
@@ -34,8 +32,7 @@ def going_on(data: Sequence[Mapping[str, Any]]) -> list[State]:
     """
     newest: dict[str, tuple[tuple[int, int], Mapping[str, Any]]] = {}
     for entry in data:
-        begun = entry["done"] or entry["begun"]
-        if entry["pieces"] == 0 or not begun or entry["pass"].startswith(_TESTS):
+        if entry["pieces"] == 0 or not (entry["done"] or entry["begun"]):
             continue
         name, _, number = entry["pass"].rpartition("#")
         age = (int(number), entry["epoch"])

@@ -3,8 +3,9 @@ known truth."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flota.lazy import lazily
 
 if TYPE_CHECKING:
     from flota.data import synthetic as synthetic
@@ -28,23 +29,23 @@ if TYPE_CHECKING:
 
 # Looked up on first use: a data generator runs in a process for each file, and must not pay for importing torch.
 _PUBLIC = {
-    "Batch": "features",
-    "Criteo": "criteo",
-    "Csv": "formats.columnar",
-    "Dense": "features",
-    "Features": "features",
-    "Ignored": "features",
-    "InMemoryDataset": "memory",
-    "Label": "features",
-    "MultiSlotDataGenerator": "generator",
-    "MultiSlotStringDataGenerator": "generator",
-    "Parquet": "formats.columnar",
-    "QueueDataset": "dataset",
-    "Skipped": "formats.trouble",
-    "Slot": "slots",
-    "Sparse": "features",
-    "get_file_shard": "shards",
-    "read_criteo": "criteo",
+    "Batch": "flota.data.features",
+    "Criteo": "flota.data.criteo",
+    "Csv": "flota.data.formats.columnar",
+    "Dense": "flota.data.features",
+    "Features": "flota.data.features",
+    "Ignored": "flota.data.features",
+    "InMemoryDataset": "flota.data.memory",
+    "Label": "flota.data.features",
+    "MultiSlotDataGenerator": "flota.data.generator",
+    "MultiSlotStringDataGenerator": "flota.data.generator",
+    "Parquet": "flota.data.formats.columnar",
+    "QueueDataset": "flota.data.dataset",
+    "Skipped": "flota.data.formats.trouble",
+    "Slot": "flota.data.slots",
+    "Sparse": "flota.data.features",
+    "get_file_shard": "flota.data.shards",
+    "read_criteo": "flota.data.criteo",
     "synthetic": None,
 }
 
@@ -70,14 +71,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'flota.data' has no attribute '{name}'")
-    home = _PUBLIC[name]
-    value = import_module(f"flota.data.{home or name}")
-    globals()[name] = value if home is None else getattr(value, name)
-    return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily("flota.data", _PUBLIC)

@@ -75,7 +75,6 @@ class DatasetSettings:
     """What ``QueueDataset`` and ``InMemoryDataset`` have in common: the settings, and the files."""
 
     _shares: tuple[str | None, ...] = (None, "lease", "static", "none")
-    _leases = True
 
     def __init__(self) -> None:
         self._files: list[str] | None = None
@@ -107,7 +106,8 @@ class DatasetSettings:
         What the files hold: slot text for the variables ``use_var`` or the features ``schema``, printed by
         ``pipe_command`` for each file (``cat``: the files hold it themselves, and no process is started); or what
         ``format`` says. ``download_cmd`` prints a file, given its name, which only it has to know. ``fs_name``
-        ("hdfs://host:port") is put before names without a scheme, ``fs_ugi`` ("user,password") is who reads there.
+        ("hdfs://host:port") is put before names without a scheme, ``fs_ugi`` ("user,password") is who reads there:
+        the user alone counts.
 
         ``sharing`` is how workers with the same list of files share it: "lease" hands pieces to whoever is free,
         "static" gives each the same pieces in every run, "none" reads everything on every worker. Unless given it is
@@ -126,7 +126,7 @@ class DatasetSettings:
         if sharing not in self._shares:
             raise InvalidArgument(f"sharing must be one of {self._shares[1:]}, not {sharing!r}")
         self._sharing: Sharing | None = sharing
-        if lease_seconds is not None and (sharing == "none" or not self._leases):
+        if lease_seconds is not None and (sharing == "none" or "lease" not in self._shares):
             raise InvalidArgument("lease_seconds would have no effect: nothing is leased here")
         seconds = LEASE_SECONDS if lease_seconds is None else lease_seconds
         self._lease_seconds = checks.number("lease_seconds", seconds, 0.1, 86400.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from itertools import count
 
 from flota import _core, workers
 from flota.errors import FlotaError
@@ -12,7 +12,7 @@ _LETTER = 256 << 10  # bytes
 _LEAD = 2 << 20  # bytes that may have come in beyond those that have gone out
 _PATIENCE = 0.05  # seconds
 
-_exchanges: Counter[str] = Counter()
+_numbers = count(1)  # every worker counts the same shuffles
 
 
 def exchange(store: _core.SampleStore, seed: int) -> _core.SampleStore:
@@ -26,8 +26,7 @@ def exchange(store: _core.SampleStore, seed: int) -> _core.SampleStore:
         raise FlotaError("the workers shuffle with different seeds")
     counts = [int.from_bytes(part[:8], "little") for part in told]
     shuffle = _core.GlobalShuffle.make(store, counts, team.index, seed)
-    _exchanges["shuffle"] += 1
-    channel = f"flota/shuffle/{_exchanges['shuffle']}"
+    channel = f"flota/shuffle/{next(_numbers)}"
     pace = _Pace()
     receiver = _Receiver(shuffle, channel, pace)
     receiver.start()
@@ -56,14 +55,14 @@ class _Pace:
         self._received = 0
         self._over = False
 
-    def sent(self, count: int) -> None:
+    def sent(self, size: int) -> None:
         with self._changed:
-            self._sent += count
+            self._sent += size
             self._changed.notify_all()
 
-    def received(self, count: int) -> None:
+    def received(self, size: int) -> None:
         with self._changed:
-            self._received += count
+            self._received += size
 
     def over(self) -> None:
         """All has gone out."""

@@ -15,6 +15,7 @@ What is printed is slot text: for each slot the number of its values and then th
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
 from typing import Any, TextIO
@@ -29,7 +30,7 @@ Sample = Sequence[tuple[str, Sequence[Any]]]
 Samples = Callable[[], Iterable[Sample]]
 
 
-class DataGenerator:
+class DataGenerator(ABC):
     """Turns lines into samples, and samples into text."""
 
     def __init__(self) -> None:
@@ -112,8 +113,9 @@ class DataGenerator:
         else:
             raise DataError(f"the samples before had the slots {self._slots}, and this one has others: {line}")
 
+    @abstractmethod
     def _text(self, name: str, values: Sequence[Any]) -> str:
-        raise NotImplementedError
+        """A slot's text."""
 
 
 class MultiSlotDataGenerator(DataGenerator):

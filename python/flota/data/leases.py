@@ -118,8 +118,8 @@ class Fixed:
         """Nothing is held."""
 
 
-class Told(NamedTuple):
-    """What a worker's trained batches were made of, and the step that used them."""
+class Used(NamedTuple):
+    """What a batch was made of, and the step that used it: not told yet."""
 
     step: int
     marks: Sequence[Mark]
@@ -152,7 +152,7 @@ class Leases:
         self._told_patience = 0
         self._held: dict[int, int] = {}  # pieces, and samples trained
         self._lost: set[int] = set()
-        self._trained: deque[Told] = deque()
+        self._trained: deque[Used] = deque()
         self._untold = 0
         self._closed = threading.Event()
         self._renewal = threading.Thread(target=self._renew, name="flota leases", daemon=True)
@@ -194,7 +194,7 @@ class Leases:
             )
 
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
-        self._trained.append(Told(self._workers.steps, marks, samples))
+        self._trained.append(Used(self._workers.steps, marks, samples))
         self._untold += samples
         if self._untold >= REPORT_SAMPLES or self._workers.in_step:
             self.flush()
@@ -225,11 +225,11 @@ class Leases:
         """(how many batches that the tables have, how far the pieces are that are held, which of them are done)"""
         held, done, used = dict(self._held), set[int](), 0
         applied = self._workers.applied
-        for told in list(self._trained):
-            if told.step > applied:
+        for batch in list(self._trained):
+            if batch.step > applied:
                 break
             used += 1
-            for mark in told.marks:
+            for mark in batch.marks:
                 if mark.piece in held:
                     held[mark.piece] = max(mark.samples, held[mark.piece])
                     if mark.done:

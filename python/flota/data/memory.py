@@ -44,7 +44,6 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
 
     # What is loaded is one worker's for good.
     _shares = (None, "static", "none")
-    _leases = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,12 +123,12 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
         """Another order of all workers' samples together; every worker calls it. Each sample ends with exactly one
         worker, all have the same number of them (but for one), and the result depends on the seed and the data alone.
 
-        ``fleet`` is taken as Paddle's scripts give it, and not needed. ``thread_num``: one thread sends and one
-        receives; other numbers are refused.
+        ``fleet`` is where Paddle's scripts name the job; there is one only. ``thread_num`` is refused: one thread sends
+        and one receives.
         """
-        if thread_num not in (None, -1, 1, 12):
+        if thread_num is not None:
             raise InvalidArgument(
-                f"thread_num={thread_num}: samples are sent by one thread and received by another, whatever the number"
+                f"thread_num={thread_num} would have no effect: one thread sends and another receives; leave it out"
             )
         store = self._loaded()
         chosen = self._next_seed(seed)

@@ -108,7 +108,7 @@ class Pass(Generic[B]):
         if marks:
             with self._lock:
                 self._handed.append(_Handed(marks, 0))
-        self._ended = True
+        self._ended = not self._closed
         if not self._held:
             self.trained()
             self.close()

@@ -39,12 +39,13 @@ class Watch:
         self.batches += 1
         self.samples += outcome.samples
         if outcome.loss is not None:
-            value = outcome.loss.detach() * outcome.samples
+            # In double: an epoch's sum is millions of times a batch's loss.
+            value = outcome.loss.detach().double() * outcome.samples
             self._losses = value if self._losses is None else self._losses + value
             self._weight += outcome.samples
         if outcome.scores is not None and outcome.labels is not None and outcome.samples > 0:
             self._scored = True
-            self._scores.append((outcome.scores.detach().reshape(-1), outcome.labels.reshape(-1)))
+            self._scores.append((_rows(outcome.scores.detach()), _rows(outcome.labels)))
             if len(self._scores) == self._together:
                 self._count()
         self.last = outcome
@@ -126,3 +127,8 @@ def _text(value: Any) -> str:
         value = value.detach().cpu()
         value = value.item() if value.numel() == 1 else value.tolist()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _rows(values: torch.Tensor) -> torch.Tensor:
+    """As a batch: a single number is one of its own."""
+    return values.reshape(1) if values.dim() == 0 else values
