@@ -16,6 +16,7 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -108,8 +109,8 @@ def worker(mode: str, seconds: float, out: str) -> None:
     Path(out).write_text(json.dumps(speed))
 
 
-def run(mode: str, seconds: float, script: str = __file__, *more: str) -> float:
-    """Trains in processes of their own, and returns the samples a second that they tell."""
+def run(mode: str, seconds: float, script: str = __file__, *more: str) -> Any:
+    """Trains in processes of their own, and returns what they tell: the samples a second."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "speed.json")
         command = [sys.executable]
@@ -118,7 +119,7 @@ def run(mode: str, seconds: float, script: str = __file__, *more: str) -> float:
             command += ["-m", "flota.launch", "--server_num", servers, "--worker_num", workers, "--log_dir", folder]
         command += [script, "--worker", mode, "--seconds", str(seconds), "--out", out, *more]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return float(json.loads(Path(out).read_text()))
+        return json.loads(Path(out).read_text())
 
 
 def main() -> None:

@@ -43,18 +43,12 @@ void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// The id of one text; false: it has none.
-bool id_of(const TextColumn& column, std::string_view text, const char* readable, int64_t& id) {
-  switch (column.conversion) {
-    case Conversion::kHash:
-      id = hashed_id(hash_text(column.salt, text, readable), column.buckets);
-      return true;
-    case Conversion::kVocabulary:
-      id = column.vocabulary->find(text);
-      return true;
-    default:
-      return parse_id(text, id);
-  }
+// Takes the first value off a list's text.
+std::string_view next_of_list(std::string_view& text, char separator) {
+  const size_t cut = std::min(text.find(separator), text.size());
+  const std::string_view one = text.substr(0, cut);
+  text.remove_prefix(std::min(cut + 1, text.size()));
+  return one;
 }
 
 }  // namespace
@@ -95,65 +89,105 @@ Result<ColumnText> ColumnText::make(std::shared_ptr<const Layout> layout, std::v
   }
   if (!layout->is_tiled_by(std::move(parts))) return invalid("columns must fill each value of a sample, and only once");
   ColumnText text;
+  for (const TextColumn& column : columns) text.steps_.push_back(step_of(column, *layout));
   text.layout_ = std::move(layout);
   text.columns_ = std::move(columns);
   text.delimiter_ = delimiter;
   return text;
 }
 
-std::string ColumnText::convert_list(const TextColumn& column, std::string_view text, Place& place) const {
+ColumnText::Step ColumnText::step_of(const TextColumn& column, const Layout& layout) {
+  Step step;
+  step.conversion = column.conversion;
+  if (column.conversion == Conversion::kSkip) return step;
+  const Field& field = layout.fields()[column.field];
+  step.vocabulary = column.vocabulary.get();
+  step.salt = column.salt;
+  step.buckets = column.buckets;
+  step.shift = column.shift;
+  step.scale = column.scale;
+  step.may_miss = column.missing.has_value();
+  step.missing_number = static_cast<float>(column.missing.value_or(0));
+  step.missing_id = is_number(column.conversion) ? 0 : static_cast<int64_t>(column.missing.value_or(0));
+  step.separator = column.separator;
+  const size_t before = field.is_list() ? 0 : column.position * field.element_bytes();
+  step.offset = static_cast<uint32_t>(layout.offset(column.field) + before);
+  return step;
+}
+
+bool ColumnText::id_of(const Step& step, std::string_view text, const char* readable, int64_t& id) {
+  switch (step.conversion) {
+    case Conversion::kHash:
+      id = hashed_id(hash_text(step.salt, text, readable), step.buckets);
+      return true;
+    case Conversion::kVocabulary:
+      id = step.vocabulary->find(text);
+      return true;
+    default:
+      return parse_id(text, id);
+  }
+}
+
+bool ColumnText::convert_list(const Step& step, std::string_view text, Place& place) {
   uint32_t count = 0;
   while (!text.empty()) {
-    const size_t cut = std::min(text.find(column.separator), text.size());
-    const std::string_view one = text.substr(0, cut);
-    text.remove_prefix(std::min(cut + 1, text.size()));
+    const std::string_view one = next_of_list(text, step.separator);
     if (one.empty()) continue;
     int64_t id = 0;
-    if (!id_of(column, one, place.readable, id)) return in_column(column, quoted(one) + " is no whole number");
+    if (!id_of(step, one, place.readable, id)) return false;
     put(place.tail + count * sizeof id, id);
     ++count;
   }
-  put(place.row + layout_->offset(column.field), count);
+  put(place.row + step.offset, count);
   place.tail += count * sizeof(int64_t);
-  return {};
+  return true;
 }
 
-std::string ColumnText::convert(const TextColumn& column, std::string_view text, Place& place) const {
-  if (column.conversion == Conversion::kSkip) return {};
-  if (column.separator != 0) return convert_list(column, text, place);
-  if (!is_number(column.conversion)) {
-    std::byte* out = place.row + layout_->offset(column.field) + column.position * sizeof(int64_t);
-    int64_t id = 0;
-    if (text.empty() && column.missing) {
-      id = static_cast<int64_t>(*column.missing);
-    } else if (!id_of(column, text, place.readable, id)) {
-      return in_column(column, text.empty() ? "it is empty" : quoted(text) + " is no whole number");
-    }
+bool ColumnText::convert(const Step& step, std::string_view text, Place& place) {
+  if (step.conversion == Conversion::kSkip) return true;
+  if (step.separator != 0) return convert_list(step, text, place);
+  std::byte* out = place.row + step.offset;
+  if (!is_number(step.conversion)) {
+    int64_t id = step.missing_id;
+    if (!(text.empty() && step.may_miss) && !id_of(step, text, place.readable, id)) return false;
     put(out, id);
-    return {};
+    return true;
   }
-  std::byte* out = place.row + layout_->offset(column.field) + column.position * sizeof(float);
-  if (text.empty() && column.missing) {
-    put(out, static_cast<float>(*column.missing));
-    return {};
+  if (text.empty() && step.may_miss) {
+    put(out, step.missing_number);
+    return true;
   }
-  if (column.conversion == Conversion::kLabel) {
-    if (text.size() != 1 || (text[0] != '0' && text[0] != '1')) {
-      return "the label " + quoted(text) + " of column '" + column.name + "' is neither 0 nor 1";
-    }
+  if (step.conversion == Conversion::kLabel) {
+    if (text.size() != 1 || (text[0] != '0' && text[0] != '1')) return false;
     put(out, static_cast<float>(text[0] - '0'));
-    return {};
+    return true;
   }
   double number = 0;
-  if (!parse_number(text, number)) {
-    return in_column(column, text.empty() ? "it is empty" : quoted(text) + " is no number");
-  }
-  const float value = column.conversion == Conversion::kLogNumber
+  if (!parse_number(text, number, place.readable)) return false;
+  const float value = step.conversion == Conversion::kLogNumber
                           ? logarithm(number, logarithms())
-                          : static_cast<float>((number - column.shift) / column.scale);
-  if (!std::isfinite(value)) return in_column(column, quoted(text) + " is too large a number");
+                          : static_cast<float>((number - step.shift) / step.scale);
   put(out, value);
-  return {};
+  return std::isfinite(value);
+}
+
+std::string ColumnText::fault_of(size_t number, std::string_view text) const {
+  const TextColumn& column = columns_[number];
+  if (column.conversion == Conversion::kLabel) {
+    return "the label " + quoted(text) + " of column '" + column.name + "' is neither 0 nor 1";
+  }
+  if (column.separator != 0) {
+    int64_t id = 0;
+    std::string_view one;
+    do {
+      one = next_of_list(text, column.separator);
+    } while (one.empty() || parse_id(one, id));
+    return in_column(column, quoted(one) + " is no whole number");
+  }
+  if (text.empty()) return in_column(column, "it is empty");
+  if (!is_number(column.conversion)) return in_column(column, quoted(text) + " is no whole number");
+  double value = 0;
+  return in_column(column, quoted(text) + (parse_number(text, value) ? " is too large a number" : " is no number"));
 }
 
 std::string ColumnText::wrong_count(size_t count) const {
@@ -184,7 +218,9 @@ Parsed ColumnText::parse(std::string_view text, BadLines policy, Samples& out) c
       const bool last = cut == end || *cut == '\n';
       std::string_view field(begin, static_cast<size_t>(cut - begin));
       if (last && !field.empty() && field.back() == '\r') field.remove_suffix(1);
-      if (count < columns_.size() && wrong.empty()) wrong = convert(columns_[count], field, place);
+      if (count < steps_.size() && !convert(steps_[count], field, place) && wrong.empty()) {
+        wrong = fault_of(count, field);
+      }
       ++count;
       begin = cut == end ? end : cut + 1;
       if (last) break;

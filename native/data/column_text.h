@@ -65,19 +65,37 @@ class ColumnText {
   Parsed parse(std::string_view text, BadLines policy, Samples& out) const;
 
  private:
+  // A column as each line needs it.
+  struct Step {
+    const Vocabulary* vocabulary = nullptr;
+    uint64_t salt = 0;
+    uint64_t buckets = 0;
+    double shift = 0;
+    double scale = 1;
+    int64_t missing_id = 0;
+    float missing_number = 0;
+    uint32_t offset = 0;  // of the value in a row, or of a list's length
+    Conversion conversion = Conversion::kSkip;
+    bool may_miss = false;
+    char separator = 0;
+  };
   struct Place {
     std::byte* row;
     std::byte* tail;
     const char* readable;  // the end of the text
   };
 
-  // Returns what is wrong with the text; empty: nothing.
-  std::string convert(const TextColumn& column, std::string_view text, Place& place) const;
-  std::string convert_list(const TextColumn& column, std::string_view text, Place& place) const;
+  static Step step_of(const TextColumn& column, const Layout& layout);
+  static bool id_of(const Step& step, std::string_view text, const char* readable, int64_t& id);
+  // False: the text is wrong; fault_of() tells why.
+  static bool convert(const Step& step, std::string_view text, Place& place);
+  static bool convert_list(const Step& step, std::string_view text, Place& place);
+  std::string fault_of(size_t column, std::string_view text) const;
   std::string wrong_count(size_t count) const;
 
   std::shared_ptr<const Layout> layout_;
   std::vector<TextColumn> columns_;
+  std::vector<Step> steps_;  // of each column
   char delimiter_ = '\t';
 };
 

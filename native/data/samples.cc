@@ -1,18 +1,11 @@
 #include "data/samples.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace flota {
 namespace {
-
-constexpr size_t kMapped = 64 << 10;
-constexpr size_t kLeast = 4096;
 
 std::unique_ptr<std::byte[]> room(size_t bytes) { return std::unique_ptr<std::byte[]>(new std::byte[bytes]); }
 
@@ -29,42 +22,6 @@ void gather_matrix(const Layout& layout, size_t field, std::span<const std::byte
 }
 
 }  // namespace
-
-Buffer::~Buffer() {
-  if (mapped_) {
-    munmap(data_, capacity_);
-  } else {
-    std::free(data_);
-  }
-}
-
-void Buffer::swap(Buffer& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(capacity_, other.capacity_);
-  std::swap(mapped_, other.mapped_);
-}
-
-void Buffer::grow(size_t least) {
-  // Pages that were never written to cost nothing, so that mapped memory may double as well.
-  size_t wanted = std::max({least, capacity_ * 2, kLeast});
-  if (wanted < kMapped) {
-    auto* moved = static_cast<std::byte*>(std::realloc(data_, wanted));
-    if (moved == nullptr) throw std::bad_alloc();
-    data_ = moved;
-    capacity_ = wanted;
-    return;
-  }
-  wanted = (wanted + kLeast - 1) / kLeast * kLeast;
-  void* moved = mapped_ ? mremap(data_, capacity_, wanted, MREMAP_MAYMOVE)
-                        : mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (moved == MAP_FAILED) throw std::bad_alloc();
-  if (!mapped_ && size_ > 0) std::memcpy(moved, data_, size_);
-  if (!mapped_) std::free(data_);
-  data_ = static_cast<std::byte*>(moved);
-  capacity_ = wanted;
-  mapped_ = true;
-}
 
 void Samples::append(std::span<const std::byte> row) {
   const size_t tail = row.size() - layout_->fixed_bytes();

@@ -61,40 +61,6 @@ BOOST_AUTO_TEST_CASE(row_bytes_believes_no_length_beyond_the_bytes) {
   BOOST_TEST(layout->row_bytes(row) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_buffer_keeps_its_bytes_while_it_grows) {
-  Buffer buffer;
-  std::mt19937_64 random(1);
-  std::vector<std::byte> expected;
-  // From the heap into pages of its own, and larger ones.
-  while (expected.size() < 1 << 20) {
-    const std::vector<std::byte> piece = random_bytes(random, random() % 5000);
-    std::byte* at = buffer.reserve(piece.size());
-    std::copy(piece.begin(), piece.end(), at);
-    buffer.advance(piece.size());
-    expected.insert(expected.end(), piece.begin(), piece.end());
-  }
-  BOOST_TEST((bytes_of({buffer.data(), buffer.size()}) == expected));
-  Buffer moved(std::move(buffer));
-  BOOST_TEST(buffer.size() == 0u);
-  Buffer& same = moved;
-  moved = std::move(same);
-  BOOST_TEST((bytes_of({moved.data(), moved.size()}) == expected));
-  buffer = std::move(moved);
-  BOOST_TEST((bytes_of({buffer.data(), buffer.size()}) == expected));
-  moved.reserve(1);
-  moved.advance(1);
-  BOOST_TEST(moved.size() == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(a_buffer_takes_one_large_piece_at_once) {
-  Buffer buffer;
-  std::memset(buffer.reserve(1 << 20), 1, 1 << 20);
-  buffer.advance(1 << 20);
-  std::memset(buffer.reserve(3 << 20), 2, 3 << 20);
-  buffer.advance(3 << 20);
-  BOOST_TEST((buffer.data()[(1 << 20) - 1] == std::byte{1} && buffer.data()[(4 << 20) - 1] == std::byte{2}));
-}
-
 BOOST_AUTO_TEST_CASE(samples_of_every_kind_of_field_come_back_from_a_batch) {
   std::mt19937_64 random(2);
   for (const auto& layout : layouts_of_every_kind()) {

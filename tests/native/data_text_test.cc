@@ -25,14 +25,23 @@ std::optional<int64_t> parsed_id(std::string_view text) {
   return parse_id(text, id) ? std::optional(id) : std::nullopt;
 }
 
-std::optional<double> parsed_number(std::string_view text) {
-  double number = 0;
-  return parse_number(text, number) ? std::optional(number) : std::nullopt;
-}
-
 bool same_bits(std::optional<double> a, std::optional<double> b) {
   if (!a || !b) return a.has_value() == b.has_value();
   return std::bit_cast<uint64_t>(*a) == std::bit_cast<uint64_t>(*b);
+}
+
+// What stands behind a number that may be read, or may not, makes no difference to it.
+std::optional<double> parsed_number(std::string_view text) {
+  double number = 0;
+  const auto alone = parse_number(text, number) ? std::optional(number) : std::nullopt;
+  for (const char after : {'\t', '0', '9', '\xff', '\0'}) {
+    const std::string longer = std::string(text) + std::string(8, after);
+    const std::string_view first = std::string_view(longer).substr(0, text.size());
+    double again = 0;
+    const bool found = parse_number(first, again, longer.data() + longer.size());
+    BOOST_REQUIRE(same_bits(alone, found ? std::optional(again) : std::nullopt));
+  }
+  return alone;
 }
 
 // All places that a cutter finds, the end last.
@@ -209,6 +218,25 @@ BOOST_AUTO_TEST_CASE(what_is_no_finite_number_is_refused) {
   }
   BOOST_TEST(!parsed_number(std::string_view("1\0", 2)).has_value());
   BOOST_TEST(!parsed_number(std::string_view("\0", 1)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(digits_are_the_only_characters_of_whole_numbers) {
+  std::mt19937_64 random(11);
+  for (size_t length = 1; length <= 9; ++length) {
+    for (size_t place = 0; place < length; ++place) {
+      std::string text = text_of(random, length, "0123456789");
+      for (int c = 0; c < 256; ++c) {
+        text[place] = static_cast<char>(c);
+        const bool point = c == '.' && length > 1;
+        const bool exponent = (c == 'e' || c == 'E') && place > 0 && place + 1 < length;
+        const bool sign = (c == '-' || c == '+') && place == 0 && length > 1;
+        const bool expected = (c >= '0' && c <= '9') || point || sign;
+        const auto found = parsed_number(text);
+        if (!exponent && found.has_value() != expected) BOOST_TEST(false, quoted(text));
+        if (found) BOOST_TEST(same_bits(found, std::strtod(text.c_str(), nullptr)), text);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_read_as_a_slow_reader_reads_them) {

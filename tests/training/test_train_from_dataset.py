@@ -1,6 +1,7 @@
 """Training and testing over a data set by one call."""
 
 import re
+import threading
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 import flota
 from flota import fleet as fleet_module
 from flota import workers
-from flota.data import Batch
+from flota.data import Batch, read_criteo
 from flota.data.synthetic import Clicks
 from flota.errors import InvalidArgument
 from flota.metrics import roc_auc
@@ -179,6 +180,26 @@ def test_testing_changes_nothing_and_makes_no_rows(fleet):
     assert tested.samples == 3000
     assert tested.auc == pytest.approx(roc_auc(scores, labels), abs=2e-4)
     assert tested.loss == pytest.approx(LOSS(scores, labels).item(), rel=1e-5)
+
+
+def test_alone_a_data_set_is_read_ahead_by_its_own_threads_only(fleet, tmp_path):
+    model = Model()
+    started(fleet, model)
+    files = DATA.write(tmp_path, files=2)
+    dataset = read_criteo(files, 100, counts="log1p")
+    seen = []
+
+    def step(batch):
+        seen.append({thread.name for thread in threading.enumerate()})
+        return LOSS(model(batch.dense, batch.ids), batch.label)
+
+    assert flota.train_from_dataset(step, dataset).samples == 6000
+    assert any("flota reader 0" in names for names in seen)
+    assert not any("flota prefetch" in names for names in seen)
+    for batch in flota.prefetch(dataset, model):
+        assert len(batch.label) == 100
+        break
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("flota reader")]
 
 
 def test_any_data_loader_will_do(fleet):

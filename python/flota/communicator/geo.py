@@ -119,6 +119,8 @@ def delta_options(job: Job, group: int = 0) -> _core.PushOptions:
 class GeoStore:
     """This worker's copy of the rows that it has used."""
 
+    near = False
+
     def __init__(self, job: Job, trained: Trained, optimizer: DistributedOptimizer) -> None:
         self.options: TableOptions = trained.handle.options
         self._job = job

@@ -55,6 +55,8 @@ class PulledLate:
 class LocalStore:
     """A table in this process: the same rows and rules as a server's, without a server."""
 
+    near = True
+
     def __init__(self, options: TableOptions, rule: Rule) -> None:
         self.options = options
         self.table = _core.SparseTable(local_spec(options, rule))
@@ -77,6 +79,8 @@ class RemoteStore:
     ``ahead``: rows may be pulled before they are needed; they are then as stale as the time between. In sync mode the
     communicator tells what has changed meanwhile, so that they are not.
     """
+
+    near = False
 
     def __init__(self, table: SparseTable, ahead: bool = True) -> None:
         self.table = table

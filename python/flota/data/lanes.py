@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flota import _core
 from flota.data.leases import Assignment, Leased
 
-_BLOCKS = 4  # that a lane may be ahead
+_BLOCKS = 8  # that a lane may be ahead
 _PIECES = 2  # that a lane may have, the one at hand included: what a slow worker has nobody else can take
 _LAST_WAIT = 5.0  # seconds for a lane to come to its end
 

@@ -34,6 +34,9 @@ class Ahead(Protocol):
 class Store(Protocol):
     """Where a table's rows are: on servers, or in this process."""
 
+    # All rows are in this process: a pull that is begun early gains nothing.
+    near: bool
+
     def route(self, keys: torch.Tensor) -> Keys:
         """``keys``: int64, one-dimensional, contiguous, on the CPU."""
 

@@ -25,32 +25,34 @@ class Watch:
 
     def __init__(self, batch_auc: bool = False) -> None:
         self._auc = Auc(window=_WINDOW if batch_auc else 0)
-        # A histogram is brought up to date for several batches at once, where none is asked for on its own.
+        # Losses and histogram are brought up to date for several batches at once, where none is asked for on its own.
         self._together = 1 if batch_auc else _TOGETHER
+        self._new_losses: list[tuple[torch.Tensor, int]] = []
         self._scores: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._scored = False
         self.batches = 0
         self.samples = 0
         self.last = Outcome(0)
-        self._losses: torch.Tensor | None = None
+        self._losses = 0.0
         self._weight = 0
 
     def note(self, outcome: Outcome) -> None:
         self.batches += 1
         self.samples += outcome.samples
         if outcome.loss is not None:
-            # In double: an epoch's sum is millions of times a batch's loss.
-            value = outcome.loss.detach().double() * outcome.samples
-            self._losses = value if self._losses is None else self._losses + value
-            self._weight += outcome.samples
+            self._new_losses.append((outcome.loss.detach(), outcome.samples))
         if outcome.scores is not None and outcome.labels is not None and outcome.samples > 0:
             self._scored = True
             self._scores.append((_rows(outcome.scores.detach()), _rows(outcome.labels)))
-            if len(self._scores) == self._together:
-                self._count()
+        if max(len(self._scores), len(self._new_losses)) == self._together:
+            self._count()
         self.last = outcome
 
     def _count(self) -> None:
+        # In double: an epoch's sum is millions of times a batch's loss.
+        self._losses += sum(float(loss) * samples for loss, samples in self._new_losses)
+        self._weight += sum(samples for _, samples in self._new_losses)
+        self._new_losses = []
         if self._scores:
             scores, labels = zip(*self._scores, strict=True)
             self._scores = []
@@ -65,7 +67,8 @@ class Watch:
     @property
     def loss(self) -> float | None:
         """The mean of all losses, by sample."""
-        return None if self._losses is None or self._weight == 0 else float(self._losses) / self._weight
+        self._count()
+        return self._losses / self._weight if self._weight > 0 else None
 
     @property
     def has_auc(self) -> bool:
