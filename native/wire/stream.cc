@@ -25,6 +25,7 @@ Result<std::span<const std::byte>> BufferedStream::peek(size_t bytes, Deadline d
 }
 
 Result<void> BufferedStream::read(std::span<std::byte> out, Deadline deadline) {
+  if (out.empty()) return {};
   size_t buffered = std::min(out.size(), in_end_ - in_begin_);
   std::memcpy(out.data(), in_.get() + in_begin_, buffered);
   consume(buffered);
