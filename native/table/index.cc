@@ -30,7 +30,7 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
 }
 
 bool Index::is_crowded(const Entry* entry, uint64_t position) const {
-  const Line* line = entry == nullptr ? lines() + all_lines() - 1 : reinterpret_cast<const Line*>(entry);
+  const Line* line = entry == nullptr ? lines() + all_lines() - 1 : line_of(entry);
   if (line - home(position) <= kFarLines) return false;
   // Of those in its way, one from the middle: if that has another home among many more lines, they can be parted.
   const Entry& other = (line - (line - home(position)) / 2)->entries[0];

@@ -142,6 +142,10 @@ class Index {
   size_t bytes() const { return all_lines() * sizeof(Line); }
 
  private:
+  const Line* line_of(const Entry* entry) const {
+    return lines() + static_cast<size_t>(reinterpret_cast<const std::byte*>(entry) - pages_.data()) / sizeof(Line);
+  }
+
   static constexpr uint64_t kFirstLines = 8;
   static constexpr uint64_t kFirstSpareLines = 8;
   // With keys in any other order, one in 10^12 is so far from home.
