@@ -60,6 +60,29 @@ Spares& spares() {
   return *spares;
 }
 
+std::byte* map(size_t bytes) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(mapped);
+}
+
+// The same bytes with more room behind them.
+std::byte* enlarge(std::byte* data, size_t capacity, size_t wanted) {
+#if defined(__SANITIZE_THREAD__)
+  // It does not see mremap, and takes memory that has moved away for that of whoever had it before. Copied if it is not
+  // too much.
+  if (capacity <= size_t{64} << 20) {
+    std::byte* copied = map(wanted);
+    std::memcpy(copied, data, capacity);
+    munmap(data, capacity);
+    return copied;
+  }
+#endif
+  void* moved = mremap(data, capacity, wanted, MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(moved);
+}
+
 }  // namespace
 
 Buffer::~Buffer() {
@@ -89,18 +112,12 @@ void Buffer::grow(size_t least) {
   }
   wanted = (wanted + kLeast - 1) / kLeast * kLeast;
   if (mapped_) {
-    void* moved = mremap(data_, capacity_, wanted, MREMAP_MAYMOVE);
-    if (moved == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<std::byte*>(moved);
+    data_ = enlarge(data_, capacity_, wanted);
     capacity_ = wanted;
     return;
   }
   Spares::Area area = spares().take(wanted);
-  if (area.data == nullptr) {
-    void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fresh == MAP_FAILED) throw std::bad_alloc();
-    area = {static_cast<std::byte*>(fresh), wanted};
-  }
+  if (area.data == nullptr) area = {map(wanted), wanted};
   if (size_ > 0) std::memcpy(area.data, data_, size_);
   std::free(data_);
   data_ = area.data;
