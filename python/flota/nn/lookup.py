@@ -16,11 +16,9 @@ from flota.nn.store import KeyRules, Keys, Wanted
 from flota.nn.table import Gradient, TableParameter
 from flota.nn.transfer import to_device
 
-KEY_TYPES = (torch.int64, torch.int32)
-
 
 def as_keys(keys: torch.Tensor, what: str) -> torch.Tensor:
-    if keys.dtype not in KEY_TYPES:
+    if keys.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{what} must be int64 or int32, not {keys.dtype}")
     return keys
 

@@ -30,7 +30,7 @@ import torch
 
 from flota import checks
 from flota.nn.batches import Leaves, leaves_of, moved, tensors_of
-from flota.nn.lookup import KEY_TYPES, make_ready
+from flota.nn.lookup import make_ready
 from flota.nn.store import KeyRules, Prepared
 from flota.nn.table import TableParameter
 from flota.nn.transfer import join
@@ -265,7 +265,6 @@ class _Prefetcher(Generic[B]):
                 prepared[lookup] = self._prepare(lookup, parts)
         given = value if self._device is None else moved(value, self._device)
         leaves = host if self._device is None else leaves_of(given)
-        leaves = {name: leaf for name, leaf in leaves.items() if leaf.dtype in KEY_TYPES}
         states = {name: _State.of(leaf) for name, leaf in leaves.items()}
         return _Batch(given, leaves, states, prepared)
 
