@@ -1,0 +1,1 @@
+"""The documents' programs: Paddle's API over flota and torch."""

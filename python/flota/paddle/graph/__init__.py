@@ -1,0 +1,1 @@
+"""Static programs: recorded, compiled, run."""

@@ -1,0 +1,282 @@
+"""A program as one Python function: what is wanted of it, and nothing else.
+
+Operations that nobody wants are left out, lookups of one table are made together, and the rest becomes the lines of a
+function that names each value once. Running it walks no graph.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.nn.lookup import look_up
+from flota.nn.store import KeyRules
+from flota.nn.table import TableParameter
+from flota.paddle.graph.program import Operator, Program
+from flota.paddle.graph.scope import Held, Scope
+from flota.paddle.graph.variable import ParameterVariable, Variable
+from flota.paddle.jagged import Jagged
+from flota.paddle.ops.registry import operands_in
+
+Feed = Mapping[str, torch.Tensor | Jagged]
+
+LOOKUPS = ("lookup_table", "lookup_table_v2")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """``function(feed, values)`` returns the values that were asked for and sets the kept ones that have changed."""
+
+    function: Callable[[Feed, dict[str, Held]], tuple[Any, ...]]
+    source: str
+    needs: tuple[str, ...]  # variables that must be fed
+    held: tuple[str, ...]  # variables that the scope must have
+
+    def __call__(self, feed: Feed, scope: Scope) -> tuple[Any, ...]:
+        for name in self.needs:
+            if name not in feed:
+                raise InvalidArgument(f"the program needs a value for {name!r}, and the feed has none")
+        for name in self.held:
+            if name not in scope.values:
+                raise InvalidArgument(f"{name!r} has no value yet: run the startup program first")
+        return self.function(feed, scope.values)
+
+
+def compile_program(program: Program, wanted: Sequence[str], training: bool) -> Compiled:
+    """The function that computes these variables. ``training``: gradients flow, and tables make rows for new ids."""
+    for name in wanted:
+        if name not in program.variables:
+            raise InvalidArgument(f"the program has no variable {name!r} to fetch")
+    operators = _lookups_together(_needed(program, wanted))
+    return _Writer(program, training).write(operators, wanted)
+
+
+def _needed(program: Program, wanted: Sequence[str]) -> list[Operator]:
+    """The operations that these variables need, that keep something for the next run, or that have an effect."""
+    names = set(wanted)
+    kept: list[Operator] = []
+    for operator in reversed(program.operators):
+        outputs = list(operator.outputs())
+        keeps = any(output.persistable for output in outputs)
+        if operator.operation.effect or keeps or any(output.name in names for output in outputs):
+            kept.append(operator)
+            names.update(variable.name for variable in operator.inputs())
+    return kept[::-1]
+
+
+# --- lookups ---
+
+
+@dataclass
+class _Lookups:
+    """Lookups of one table that are made together."""
+
+    table: str
+    operators: list[Operator]
+
+    def inputs(self) -> Iterator[Variable]:
+        for operator in self.operators:
+            yield operator.arguments["ids"]
+
+    def outputs(self) -> Iterator[Variable]:
+        for operator in self.operators:
+            yield operator.results
+
+
+def table_of(operator: Operator) -> ParameterVariable | None:
+    """The table that an operation looks rows up in, if it does."""
+    if operator.type not in LOOKUPS:
+        return None
+    weight = operator.arguments["weight"]
+    return weight if isinstance(weight, ParameterVariable) and weight.attributes.table else None
+
+
+def _lookups_together(operators: list[Operator]) -> list[Operator | _Lookups]:
+    """Lookups of one table and one padding become one, where the first of them stands; what their ids need is moved
+    before it. A lookup whose ids depend on another's rows stays where it is."""
+    groups: dict[tuple[str, Any], list[Operator]] = defaultdict(list)
+    made_by = {output.name: operator for operator in operators for output in operator.outputs()}
+    for operator in operators:
+        table = table_of(operator)
+        if table is not None and not _needs_a_lookup(operator.arguments["ids"], made_by):
+            groups[table.name, operator.arguments.get("padding_idx")].append(operator)
+    first = {id(group[0]): _Lookups(key[0], group) for key, group in groups.items()}
+    together = {id(operator) for group in groups.values() for operator in group}
+    result: list[Operator | _Lookups] = []
+    placed: set[int] = set()
+
+    def place(operator: Operator) -> None:
+        """The operation, after all that it needs."""
+        if id(operator) in placed:
+            return
+        placed.add(id(operator))
+        for variable in operator.inputs():
+            if variable.name in made_by and made_by[variable.name] is not operator:
+                place(made_by[variable.name])
+        result.append(operator)
+
+    for operator in operators:
+        lookups = first.get(id(operator))
+        if lookups is not None:
+            for ids in lookups.inputs():
+                if ids.name in made_by:
+                    place(made_by[ids.name])
+            result.append(lookups)
+        elif id(operator) in together:
+            continue
+        elif table_of(operator) is not None and id(operator) not in placed:
+            placed.add(id(operator))
+            result.append(_Lookups(operator.arguments["weight"].name, [operator]))
+        elif id(operator) not in placed:
+            placed.add(id(operator))
+            result.append(operator)
+    return result
+
+
+def _needs_a_lookup(variable: Variable, made_by: Mapping[str, Operator]) -> bool:
+    seen: set[str] = set()
+    stack = [variable.name]
+    while stack:
+        name = stack.pop()
+        if name in seen or name not in made_by:
+            continue
+        seen.add(name)
+        operator = made_by[name]
+        if table_of(operator) is not None:
+            return True
+        stack += [each.name for each in operator.inputs()]
+    return False
+
+
+def look_up_together(
+    table: TableParameter, ids: Sequence[torch.Tensor | Jagged], squeezes: Sequence[bool], rules: KeyRules, train: bool
+) -> list[torch.Tensor | Jagged]:
+    """The rows of each of ``ids``. ``squeezes``: a last side of one is the row's."""
+    flat = [each.values if isinstance(each, Jagged) else each for each in ids]
+    first = ids[0]
+    samples = first.count if isinstance(first, Jagged) else first.shape[0]
+    looked = look_up(table, flat, rules, train, samples)
+    rows = looked.gathered().split([part.numel() for part in flat])
+    found: list[torch.Tensor | Jagged] = []
+    for each, part, squeeze, own in zip(ids, flat, squeezes, rows, strict=True):
+        shape = part.shape[:-1] if squeeze and part.dim() > 1 and part.shape[-1] == 1 else part.shape
+        shaped = own.reshape(*shape, own.shape[-1])
+        found.append(each.with_values(shaped) if isinstance(each, Jagged) else shaped)
+    return found
+
+
+# --- the function ---
+
+
+def keep(values: dict[str, Held], name: str, value: torch.Tensor) -> torch.Tensor:
+    """Keeps a value for the next run. A parameter stays the object that it is, for its optimizer knows it."""
+    held = values.get(name)
+    if isinstance(held, torch.nn.Parameter):
+        with torch.no_grad():
+            held.copy_(value)
+        return held
+    values[name] = value.detach()
+    return values[name]
+
+
+class _Writer:
+    """Writes the function's lines."""
+
+    def __init__(self, program: Program, training: bool) -> None:
+        self._program = program
+        self._training = training
+        self._lines: list[str] = []
+        self._globals: dict[str, Any] = {"look_up_together": look_up_together, "keep": keep}
+        self._locals: dict[str, str] = {}
+        self._count = 0
+        self._needs: list[str] = []
+        self._held: list[str] = []
+
+    def write(self, operators: Sequence[Operator | _Lookups], wanted: Sequence[str]) -> Compiled:
+        for each in operators:
+            if isinstance(each, _Lookups):
+                self._write_lookups(each)
+            else:
+                self._write_operator(each)
+        results = "".join(f"{self._value(self._program.variables[name])}, " for name in wanted)
+        lines = ["def run(feed, values):", *self._lines, f"    return ({results})"]
+        source = "\n".join(lines) + "\n"
+        exec(compile(source, "<program>", "exec"), self._globals)
+        return Compiled(self._globals["run"], source, tuple(self._needs), tuple(self._held))
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " + text)
+
+    def _constant(self, value: Any) -> str:
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        name = f"c{len(self._globals)}"
+        self._globals[name] = value
+        return name
+
+    def _value(self, variable: Variable) -> str:
+        """The local name of a value, which is fetched from the feed or the scope if nothing has made it."""
+        known = self._locals.get(variable.name)
+        if known is not None:
+            return known
+        local = self._new(variable)
+        if variable.persistable:
+            self._held.append(variable.name)
+            self._line(f"{local} = values[{variable.name!r}]")
+        else:
+            self._needs.append(variable.name)
+            self._line(f"{local} = feed[{variable.name!r}]")
+        return local
+
+    def _new(self, variable: Variable) -> str:
+        self._count += 1
+        self._locals[variable.name] = f"v{self._count}"
+        return self._locals[variable.name]
+
+    def _argument(self, value: Any) -> str:
+        if isinstance(value, Variable):
+            return self._value(value)
+        if isinstance(value, (list, tuple)) and any(True for _ in operands_in(value)):
+            parts = "".join(f"{self._argument(each)}, " for each in value)
+            return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+        return self._constant(value)
+
+    def _write_operator(self, operator: Operator) -> None:
+        arguments = ", ".join(f"{name}={self._argument(value)}" for name, value in operator.arguments.items())
+        kernel = self._constant(operator.kernel())
+        outputs = list(operator.outputs())
+        target = self._target(operator.results)
+        self._line(f"{target} = {kernel}({arguments})" if outputs else f"{kernel}({arguments})")
+        self._finish(outputs)
+
+    def _target(self, results: Any) -> str:
+        if isinstance(results, Variable):
+            return self._new(results)
+        if isinstance(results, (list, tuple)):
+            return "(" + "".join(f"{self._target(each)}, " for each in results) + ")"
+        return "_"
+
+    def _finish(self, outputs: Sequence[Variable]) -> None:
+        for output in outputs:
+            local = self._locals[output.name]
+            if output.persistable:
+                self._line(f"{local} = keep(values, {output.name!r}, {local})")
+            elif output.stop_gradient and self._training:
+                self._line(f"{local} = {local}.detach() if hasattr({local}, 'detach') else {local}")
+
+    def _write_lookups(self, lookups: _Lookups) -> None:
+        weight = lookups.operators[0].arguments["weight"]
+        ids = "".join(f"{self._value(each)}, " for each in lookups.inputs())
+        squeezes = tuple(operator.type == "lookup_table" for operator in lookups.operators)
+        padding = lookups.operators[0].arguments.get("padding_idx")
+        limit = weight.shape[0] if weight.attributes.bounded else None
+        rules = self._constant(KeyRules(padding, limit))
+        arguments = f"{self._value(weight)}, [{ids}], {self._constant(squeezes)}, {rules}, {self._training}"
+        targets = "".join(f"{self._new(each)}, " for each in lookups.outputs())
+        self._line(f"({targets}) = look_up_together({arguments})")
+        self._finish(list(lookups.outputs()))

@@ -1,0 +1,264 @@
+"""Programs: operations in the order in which a script has called them, and the variables that they make.
+
+A program computes nothing. Recording an operation tries its kernel on sketches of its operands (``variable.Sketch``),
+so that the result's shape and type are known and errors come where the script has made them. ``graph.compiled`` turns a
+program into a function.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.paddle.graph import names
+from flota.paddle.graph.variable import BATCHES, ParameterVariable, Sketch, Variable
+from flota.paddle.jagged import Jagged, by_values
+from flota.paddle.ops.registry import OPERATIONS, Operation, operands_in, replace_operands
+
+
+@dataclass
+class Operator:
+    """One operation of a program: its arguments by name, with variables where values will be, and its results."""
+
+    operation: Operation
+    arguments: dict[str, Any]
+    results: Any  # a variable, or lists of them; None: nobody wants it
+
+    @property
+    def type(self) -> str:
+        return self.operation.name
+
+    def inputs(self) -> Iterator[Variable]:
+        for operand in operands_in(self.arguments):
+            assert isinstance(operand, Variable)
+            yield operand
+
+    def outputs(self) -> Iterator[Variable]:
+        for operand in operands_in(self.results):
+            assert isinstance(operand, Variable)
+            yield operand
+
+    def kernel(self) -> Callable[..., Any]:
+        """What computes it: the operation's own kernel, or that by the values of sequences."""
+        if self.operation.sequences or not any(variable.lod_level for variable in self.inputs()):
+            return self.operation.kernel
+        return by_values(self.operation.kernel)
+
+    # --- as scripts that look into programs know it ---
+
+    @property
+    def input_arg_names(self) -> list[str]:
+        return [variable.name for variable in self.inputs()]
+
+    @property
+    def output_arg_names(self) -> list[str]:
+        return [variable.name for variable in self.outputs()]
+
+    def attr(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def has_attr(self, name: str) -> bool:
+        return name in self.arguments
+
+    def __str__(self) -> str:
+        def text(value: Any) -> str:
+            if isinstance(value, Variable):
+                return value.name
+            if isinstance(value, (list, tuple)):
+                return "[" + ", ".join(map(text, value)) + "]"
+            return repr(value)
+
+        given = ", ".join(f"{name}={text(value)}" for name, value in self.arguments.items())
+        return f"{text(self.results)} = {self.type}({given})"
+
+
+@dataclass(eq=False)
+class Training:
+    """A loss that ``minimize`` was called for: running the program trains by it."""
+
+    loss: Variable
+    optimizer: Any
+    parameters: list[ParameterVariable] = field(default_factory=list)
+
+
+class Program:
+    """What ``paddle.static.Program()`` makes."""
+
+    def __init__(self) -> None:
+        self.operators: list[Operator] = []
+        self.variables: dict[str, Variable] = {}
+        self.trainings: list[Training] = []
+        self.random_seed = 0
+        self.version = 0  # of what it computes: who has compiled it looks at this
+        self.readers: list[Any] = []  # loaders that feed it without being asked
+        self.for_test = False
+        self._fleet_opt: dict[str, Any] | None = None
+
+    # --- building it ---
+
+    def add(self, variable: Variable) -> Variable:
+        known = self.variables.get(variable.name)
+        if known is not None and known is not variable:
+            raise InvalidArgument(f"the program has a variable {variable.name!r} already: {known}")
+        self.variables[variable.name] = variable
+        self.version += 1
+        return variable
+
+    def record(self, operation: Operation, arguments: dict[str, Any], name: str | None = None) -> Any:
+        """Adds an operation; returns the variables of its results, as the kernel structures them."""
+        operator = Operator(operation, arguments, None)
+        sketches = [self._try(operator, batch) for batch in range(len(BATCHES))]
+        stopped = all(variable.stop_gradient for variable in operator.inputs())
+        key = name or f"{operation.name}"
+
+        def make(first: Any, second: Any) -> Any:
+            if isinstance(first, (torch.Tensor, Jagged)):
+                made = Variable(self, names.generate(f"{key}.tmp"), (first, second), stop_gradient=stopped)
+                return self.add(made)
+            if isinstance(first, (list, tuple)):
+                return type(first)(map(make, first, second))
+            return first
+
+        operator.results = make(*sketches)
+        self.operators.append(operator)
+        self.version += 1
+        return operator.results
+
+    def record_into(self, operation_name: str, arguments: dict[str, Any], results: Any) -> None:
+        """Adds an operation whose results go to variables that are there already."""
+        self.operators.append(Operator(OPERATIONS[operation_name], arguments, results))
+        self.version += 1
+
+    def _try(self, operator: Operator, batch: int) -> Any:
+        def sketch(variable: Variable) -> Sketch:
+            return variable.sketches[batch]
+
+        arguments = replace_operands(operator.arguments, sketch)
+        try:
+            with torch.no_grad(), torch.device("meta"):
+                return operator.kernel()(**arguments)
+        except InvalidArgument:
+            raise
+        except Exception as error:
+            shapes = ", ".join(f"{variable.name} {list(variable.shape)}" for variable in operator.inputs())
+            raise InvalidArgument(f"{operator.type}({shapes}): {error}") from error
+
+    # --- as scripts know it ---
+
+    def global_block(self) -> Block:
+        return Block(self)
+
+    def block(self, index: int) -> Block:
+        if index != 0:
+            raise InvalidArgument(f"a program has one block, number 0, not {index}")
+        return Block(self)
+
+    current_block = global_block
+
+    @property
+    def num_blocks(self) -> int:
+        return 1
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [Block(self)]
+
+    def list_vars(self) -> Iterator[Variable]:
+        return iter(self.variables.values())
+
+    def all_parameters(self) -> list[ParameterVariable]:
+        return [each for each in self.variables.values() if isinstance(each, ParameterVariable)]
+
+    def clone(self, for_test: bool = False) -> Program:
+        """The same program; ``for_test``: one that trains nothing, and in which dropout and normalisation are those of
+        a trained model."""
+        made = copy.copy(self)
+        made.variables = dict(self.variables)
+        made.trainings = [] if for_test else list(self.trainings)
+        made.for_test = for_test or self.for_test
+        made.operators = [_as_test(each) for each in self.operators] if for_test else list(self.operators)
+        made.readers = [] if for_test else list(self.readers)
+        return made
+
+    def __str__(self) -> str:
+        lines = ["{ // block 0"]
+        lines += [f"    {variable}" for variable in self.variables.values()]
+        lines += ["", *(f"    {operator}" for operator in self.operators)]
+        lines += [f"    minimize({each.loss.name}) by {each.optimizer}" for each in self.trainings]
+        return "\n".join([*lines, "}"])
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        return str(self)
+
+
+def _as_test(operator: Operator) -> Operator:
+    if operator.arguments.get("training") is not True:
+        return operator
+    return Operator(operator.operation, {**operator.arguments, "training": False}, operator.results)
+
+
+class Block:
+    """A program's operations and variables, as scripts that look into programs ask for them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.idx = 0
+
+    @property
+    def ops(self) -> list[Operator]:
+        return self.program.operators
+
+    @property
+    def vars(self) -> Mapping[str, Variable]:
+        return self.program.variables
+
+    def has_var(self, name: str) -> bool:
+        return name in self.program.variables
+
+    def var(self, name: str) -> Variable:
+        if name not in self.program.variables:
+            raise ValueError(f"the program has no variable {name!r}")
+        return self.program.variables[name]
+
+    def all_parameters(self) -> list[ParameterVariable]:
+        return self.program.all_parameters()
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+
+class _Defaults:
+    main = Program()
+    startup = Program()
+
+
+def default_main_program() -> Program:
+    """The program that operations are recorded in."""
+    return _Defaults.main
+
+
+def default_startup_program() -> Program:
+    """The program that gives parameters their first values."""
+    return _Defaults.startup
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Inside, operations go to these programs."""
+    for program in (main_program, startup_program):
+        if program is not None and not isinstance(program, Program):
+            raise InvalidArgument(f"program_guard takes programs, not {program!r}")
+    before = _Defaults.main, _Defaults.startup
+    _Defaults.main = main_program
+    if startup_program is not None:
+        _Defaults.startup = startup_program
+    try:
+        yield
+    finally:
+        _Defaults.main, _Defaults.startup = before

@@ -1,0 +1,137 @@
+"""Variables: what stands for a value in a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.paddle.dtypes import name_of
+from flota.paddle.jagged import Jagged
+from flota.paddle.operand import WithOperators
+from flota.paddle.ops.registry import Operation
+
+if TYPE_CHECKING:
+    from flota.paddle.graph.program import Program
+
+# What a program is tried out with to learn its shapes: batches of these sizes. A side that comes out different depends on
+# the batch. Primes that no layer is likely to have, and that do not divide each other's multiples.
+BATCHES = (1009, 2003)
+# Values of a sequence input in such a batch.
+SEQUENCE_VALUES = (3019, 4007)
+
+# A value without numbers: a tensor on torch's meta device, or a real one where numbers follow from shapes alone.
+Sketch = torch.Tensor | Jagged
+
+
+class Variable(WithOperators):
+    """A value of a program. ``sketches``: what it looks like in batches of the sizes ``BATCHES``."""
+
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        sketches: tuple[Sketch, Sketch],
+        *,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+    ) -> None:
+        self.program = program
+        self.name = name
+        self.sketches = sketches
+        self.persistable = persistable
+        self.stop_gradient = stop_gradient
+        self.is_data = is_data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sides; -1 where it depends on the batch."""
+        first, second = (_tensor_of(sketch).shape for sketch in self.sketches)
+        if len(first) != len(second):
+            raise InvalidArgument(f"variable {self.name!r} has not always the same number of sides")
+        return tuple(a if a == b else -1 for a, b in zip(first, second, strict=True))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return _tensor_of(self.sketches[0]).dtype
+
+    @property
+    def lod_level(self) -> int:
+        return int(isinstance(self.sketches[0], Jagged))
+
+    @property
+    def block(self) -> Any:
+        return self.program.global_block()
+
+    @classmethod
+    def apply(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        from flota.paddle.graph.program import default_main_program
+
+        return default_main_program().record(operation, operation.arguments(args, kwargs), name)
+
+    def __eq__(self, other: object) -> Any:  # type: ignore[override]
+        from flota.paddle.ops.registry import call
+
+        return call("equal", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise InvalidArgument(
+            f"variable {self.name!r} has no value while the program is built: use paddle.where instead of `if`"
+        )
+
+    def __len__(self) -> int:
+        side = self.shape[0] if self.shape else -1
+        if side < 0:
+            raise InvalidArgument(f"variable {self.name!r} has no length while the program is built")
+        return side
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __str__(self) -> str:
+        kind = "persist " if self.persistable else ""
+        sequences = ", lod_level=1" if self.lod_level else ""
+        return f"{kind}var {self.name} : shape{self.shape}, {name_of(self.dtype)}{sequences}"
+
+    __repr__ = __str__
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        return str(self)
+
+
+class ParameterVariable(Variable):
+    """A value that is trained, or kept from run to run with what an initialiser gave it."""
+
+    def __init__(self, *args: Any, trainable: bool = True, attributes: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, persistable=True, stop_gradient=not trainable, **kwargs)
+        self.trainable = trainable
+        self.attributes = attributes  # ParamAttr: learning rate, regulariser, whether it is clipped
+
+
+def _tensor_of(sketch: Sketch) -> torch.Tensor:
+    return sketch.values if isinstance(sketch, Jagged) else sketch
+
+
+def sketches_of(shape: list[int], dtype: torch.dtype, lod_level: int = 0) -> tuple[Sketch, Sketch]:
+    """Of a value of this shape; -1: the batch's size, or that of all sequences together."""
+    if lod_level:
+        inner = [side for side in shape if side >= 0] or [1]
+        return _pair(
+            Jagged(
+                torch.empty(values, *inner, dtype=dtype, device="meta"),
+                torch.empty(batch + 1, dtype=torch.int64, device="meta"),
+            )
+            for values, batch in zip(SEQUENCE_VALUES, BATCHES, strict=True)
+        )
+    return _pair(
+        torch.empty([batch if side < 0 else side for side in shape], dtype=dtype, device="meta") for batch in BATCHES
+    )
+
+
+def _pair(sketches: Any) -> tuple[Sketch, Sketch]:
+    first, second = sketches
+    return first, second

@@ -1,0 +1,61 @@
+"""Sequences of different lengths in one tensor: what Paddle calls a LoD tensor of level 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Jagged:
+    """``values[offsets[i]:offsets[i + 1]]`` is sequence i. ``offsets``: int64, one more than there are sequences."""
+
+    values: torch.Tensor
+    offsets: torch.Tensor
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets) - 1
+
+    def with_values(self, values: torch.Tensor) -> Jagged:
+        return Jagged(values, self.offsets)
+
+    def lengths(self) -> torch.Tensor:
+        return self.offsets.diff()
+
+    def members(self) -> torch.Tensor:
+        """For each value, the number of its sequence."""
+        return torch.repeat_interleave(torch.arange(self.count, device=self.values.device), self.lengths())
+
+
+def by_values(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of tensors as one of sequences: it is given the values, and what it returns for each of them belongs to
+    the same sequences."""
+
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        found: list[Jagged] = []
+
+        def values_of(value: Any) -> Any:
+            if isinstance(value, Jagged):
+                found.append(value)
+                return value.values
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(values_of, value))
+            return value
+
+        result = kernel(*map(values_of, args), **{name: values_of(value) for name, value in kwargs.items()})
+        first = found[0]
+
+        def belonging(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.dim() > 0 and value.shape[0] == first.values.shape[0]:
+                return first.with_values(value)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(belonging, value))
+            return value
+
+        return belonging(result)
+
+    return lifted

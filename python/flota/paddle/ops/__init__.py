@@ -1,0 +1,1 @@
+"""Operations, by what they are about."""

@@ -1,0 +1,1 @@
+"""``paddle.optimizer``: optimizers and learning rates."""

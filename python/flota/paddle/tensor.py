@@ -1,0 +1,164 @@
+"""Eager tensors: torch's, by the names of Paddle's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from flota.paddle.dtypes import as_dtype, default_dtype, name_of
+from flota.paddle.jagged import Jagged
+from flota.paddle.operand import WithOperators
+from flota.paddle.ops.registry import Operation, call, replace_operands
+
+
+class Tensor(WithOperators):
+    """A tensor. ``value`` is torch's."""
+
+    def __init__(self, value: Any, name: str | None = None) -> None:
+        self.value: Any = value
+        self.name = name or ""
+        self.persistable = False
+
+    @classmethod
+    def apply(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        plain = replace_operands([list(args), kwargs], lambda tensor: tensor.value)
+        return _wrapped(operation.kernel(*plain[0], **plain[1]))
+
+    @property
+    def shape(self) -> list[int]:
+        return list(self.value.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        found: torch.dtype = self.value.dtype
+        return found
+
+    @property
+    def size(self) -> int:
+        return int(self.value.numel())
+
+    @property
+    def place(self) -> Any:
+        return self.value.device
+
+    @property
+    def stop_gradient(self) -> bool:
+        return not self.value.requires_grad
+
+    @stop_gradient.setter
+    def stop_gradient(self, stop: bool) -> None:
+        if self.value.is_leaf:
+            self.value.requires_grad_(not stop)
+        elif stop:
+            self.value = self.value.detach()
+
+    @property
+    def grad(self) -> Tensor | None:
+        found = self.value.grad
+        return None if found is None else Tensor(found)
+
+    def gradient(self) -> np.ndarray | None:
+        found = self.value.grad
+        return None if found is None else found.detach().cpu().numpy()
+
+    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+        given = torch.ones_like(self.value) if grad_tensor is None else grad_tensor.value
+        self.value.backward(given, retain_graph=retain_graph)
+
+    def clear_grad(self) -> None:
+        self.value.grad = None
+
+    clear_gradient = clear_grad
+
+    def detach(self) -> Tensor:
+        return Tensor(self.value.detach())
+
+    def clone(self) -> Tensor:
+        return Tensor(self.value.clone())
+
+    def numpy(self) -> np.ndarray:
+        array: np.ndarray = self.value.detach().cpu().numpy()
+        return array
+
+    def item(self, *index: int) -> Any:
+        return self.numpy().item(*index)
+
+    def tolist(self) -> Any:
+        return self.value.tolist()
+
+    def cpu(self) -> Tensor:
+        return Tensor(self.value.cpu())
+
+    def cuda(self, *_: Any) -> Tensor:
+        return Tensor(self.value.cuda())
+
+    def set_value(self, value: Any) -> None:
+        given = value.value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        with torch.no_grad():
+            self.value.copy_(given)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        place = replace_operands(index, lambda tensor: tensor.value)
+        self.value[place] = value.value if isinstance(value, Tensor) else value
+
+    def __eq__(self, other: object) -> Any:  # type: ignore[override]
+        return call("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:  # type: ignore[override]
+        return call("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Any:
+        return (Tensor(each) for each in self.value)
+
+    def __repr__(self) -> str:
+        stop = self.stop_gradient
+        return f"Tensor(shape={self.shape}, dtype={name_of(self.dtype)}, stop_gradient={stop},\n{self.numpy()})"
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, (torch.Tensor, Jagged)):
+        return Tensor(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_wrapped, value))
+    return value
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
+    """A tensor of these numbers. Python's real numbers become the default type, numpy's keep theirs."""
+    if isinstance(data, Tensor):
+        value = data.value.detach().clone()
+    elif isinstance(data, torch.Tensor):
+        value = data.detach().clone()
+    else:
+        array = np.asarray(data)
+        value = torch.tensor(array)
+        if array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+            value = value.to(default_dtype())
+    if dtype is not None:
+        value = value.to(as_dtype(dtype))
+    made = Tensor(value)
+    if not stop_gradient:
+        value.requires_grad_()
+    return made
