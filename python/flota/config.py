@@ -93,3 +93,10 @@ def report_address() -> tuple[str, int] | None:
         return None
     index = os.environ.get("PADDLE_TRAINER_ID", "")
     return (path, int(index)) if index.isdecimal() else None
+
+
+def lend_modules(folder: str) -> None:
+    """Processes that this one starts find modules in ``folder`` first."""
+    rest = os.environ.get("PYTHONPATH", "")
+    if folder not in rest.split(os.pathsep):
+        os.environ["PYTHONPATH"] = folder + (os.pathsep + rest if rest else "")

@@ -26,6 +26,7 @@ class Arguments:
     ips: str
     log_dir: str
     nproc_per_node: int | None
+    paddle: bool
     server_num: int | None
     servers: str
     training_script: str
@@ -145,6 +146,9 @@ def _parser(prog: str) -> _Parser:
     here = parser.argparse.add_argument_group("this launch")
     parser.add(
         here, "--log_dir", default="log", metavar="DIR", help="folder of serverlog.N and workerlog.N (default: log)"
+    )
+    parser.add(
+        here, "--paddle", action="store_true", help="in the job's processes `import paddle` is flota's front end for it"
     )
     parser.add(
         here, "--timeout", type=_seconds, default=10.0, metavar="SECONDS",

@@ -98,7 +98,8 @@ class Launch:
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
         hidden = {**_secret(self._plan), config.REPORT: str(self._folder / "report")}
         arguments = self._plan.arguments
-        command = [sys.executable, "-u", arguments.training_script, *arguments.training_script_args]
+        runner = ["-m", "flota.paddle"] if arguments.paddle else []
+        command = [sys.executable, "-u", *runner, arguments.training_script, *arguments.training_script_args]
         for process in self._processes:
             if not self._signals.received:
                 process.start(command, config.child_environment(**environments[process.name], **hidden))

@@ -13,9 +13,9 @@ import torch
 
 from flota import initializer as rows
 from flota.errors import InvalidArgument
-from flota.paddle.ops.registry import OPERATIONS
+from flota.paddle.dtypes import as_dtype
+from flota.paddle.ops.registry import OPERATIONS, operation
 from flota.paddle.ops.shape import generator
-from flota.paddle.ops.registry import operation
 
 Shape = Sequence[int]
 
@@ -25,8 +25,6 @@ def truncated_gaussian(
     shape: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, seed: int = 0, dtype: Any = None
 ) -> Any:
     """Normal, drawn again outside of ``a`` and ``b`` standard deviations."""
-    from flota.paddle.dtypes import as_dtype
-
     values = torch.empty(tuple(shape), dtype=torch.float32 if dtype is None else as_dtype(dtype))
     return torch.nn.init.trunc_normal_(values, mean, std, mean + a * std, mean + b * std, generator=generator(seed))
 
@@ -144,9 +142,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 class KaimingUniform(Uniform):
-    def __init__(
-        self, fan_in: float | None = None, negative_slope: float = 0.0, nonlinearity: str = "relu"
-    ) -> None:
+    def __init__(self, fan_in: float | None = None, negative_slope: float = 0.0, nonlinearity: str = "relu") -> None:
         super().__init__()
         self.fan_in = fan_in
         self.gain = calculate_gain(nonlinearity, negative_slope)
@@ -157,9 +153,7 @@ class KaimingUniform(Uniform):
 
 
 class KaimingNormal(Normal):
-    def __init__(
-        self, fan_in: float | None = None, negative_slope: float = 0.0, nonlinearity: str = "relu"
-    ) -> None:
+    def __init__(self, fan_in: float | None = None, negative_slope: float = 0.0, nonlinearity: str = "relu") -> None:
         super().__init__()
         self.fan_in = fan_in
         self.gain = calculate_gain(nonlinearity, negative_slope)

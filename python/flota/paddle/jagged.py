@@ -20,6 +20,9 @@ class Jagged:
     def count(self) -> int:
         return len(self.offsets) - 1
 
+    def __len__(self) -> int:
+        return self.count
+
     def with_values(self, values: torch.Tensor) -> Jagged:
         return Jagged(values, self.offsets)
 

@@ -7,7 +7,8 @@ from typing import Any
 from flota.paddle.ops.registry import OPERATIONS, Operand, apply, call
 
 # Methods by the operation's name; the value is the first argument.
-_METHODS = """
+_METHODS = frozenset(
+    """
     abs add add_n all any argmax argmin argsort bmm cast ceil clip concat cos cosh cumprod cumsum diag divide dot equal
     equal_all erf exp expand expand_as flatten flip floor floor_divide gather gather_nd greater_equal greater_than
     index_select isfinite isinf isnan kron less_equal less_than log log10 log1p log2 logical_and logical_not logical_or
@@ -15,7 +16,8 @@ _METHODS = """
     nonzero norm not_equal numel pow prod reciprocal remainder repeat_interleave reshape roll round rsqrt scale scatter
     sigmoid sign sin slice sort split sqrt square squeeze stack std subtract sum t take_along_axis tanh tile topk
     transpose tril triu unbind unique unsqueeze unstack var where
-""".split()
+    """.split()  # noqa: SIM905 (one word a method, in as few lines as they need)
+)
 
 
 class WithOperators(Operand):

@@ -106,10 +106,10 @@ class Tensor(WithOperators):
         place = replace_operands(index, lambda tensor: tensor.value)
         self.value[place] = value.value if isinstance(value, Tensor) else value
 
-    def __eq__(self, other: object) -> Any:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         return call("equal", self, other)
 
-    def __ne__(self, other: object) -> Any:  # type: ignore[override]
+    def __ne__(self, other: object) -> Any:
         return call("not_equal", self, other)
 
     __hash__ = object.__hash__

@@ -19,17 +19,15 @@ from flota.paddle.initializer import Constant, Initializer, XavierUniform
 def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: int = 0) -> Variable:
     """An input, fed in each run. -1 and None are sides that the batch decides. A shape of one side without them is that
     of one sample: batches have a side before it."""
-    if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"an input needs a name, not {name!r}")
+    if not name:
+        raise InvalidArgument("an input needs a name")
     sides = [-1 if side is None else int(side) for side in shape]
     if lod_level not in (0, 1):
         raise InvalidArgument(f"lod_level is 0 or 1 (sequences), not {lod_level}")
     if len(sides) == 1 and sides[0] >= 0:
         sides = [-1, *sides]
     kind = default_dtype() if dtype is None else as_dtype(dtype)
-    made = Variable(
-        default_main_program(), name, sketches_of(sides, kind, lod_level), stop_gradient=True, is_data=True
-    )
+    made = Variable(default_main_program(), name, sketches_of(sides, kind, lod_level), stop_gradient=True, is_data=True)
     default_main_program().add(made)
     return made
 
@@ -46,8 +44,8 @@ def parameter(
     bounded: bool = True,
     entry: Any = None,
 ) -> ParameterVariable:
-    """A parameter of the current program, with an operation of the startup program that gives it its first value. One of
-    the same name is the same parameter."""
+    """A parameter of the current program, with an operation of the startup program that gives it its first value. One
+    of the same name is the same parameter."""
     main, startup = default_main_program(), default_startup_program()
     attr = named(attr, names.generate(key)) if attr.name is None else attr
     assert attr.name is not None

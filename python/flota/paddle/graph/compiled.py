@@ -18,7 +18,7 @@ from flota.nn.lookup import look_up
 from flota.nn.store import KeyRules
 from flota.nn.table import TableParameter
 from flota.paddle.graph.program import Operator, Program
-from flota.paddle.graph.scope import Held, Scope
+from flota.paddle.graph.scope import Scope
 from flota.paddle.graph.variable import ParameterVariable, Variable
 from flota.paddle.jagged import Jagged
 from flota.paddle.ops.registry import operands_in
@@ -30,9 +30,9 @@ LOOKUPS = ("lookup_table", "lookup_table_v2")
 
 @dataclass(frozen=True)
 class Compiled:
-    """``function(feed, values)`` returns the values that were asked for and sets the kept ones that have changed."""
+    """``function(feed, scope)`` returns the values that were asked for and sets the kept ones that have changed."""
 
-    function: Callable[[Feed, dict[str, Held]], tuple[Any, ...]]
+    function: Callable[[Feed, Scope], tuple[Any, ...]]
     source: str
     needs: tuple[str, ...]  # variables that must be fed
     held: tuple[str, ...]  # variables that the scope must have
@@ -44,7 +44,7 @@ class Compiled:
         for name in self.held:
             if name not in scope.values:
                 raise InvalidArgument(f"{name!r} has no value yet: run the startup program first")
-        return self.function(feed, scope.values)
+        return self.function(feed, scope)
 
 
 def compile_program(program: Program, wanted: Sequence[str], training: bool) -> Compiled:
@@ -161,7 +161,7 @@ def look_up_together(
     first = ids[0]
     samples = first.count if isinstance(first, Jagged) else first.shape[0]
     looked = look_up(table, flat, rules, train, samples)
-    rows = looked.gathered().split([part.numel() for part in flat])
+    rows = torch.split(looked.gathered(), [part.numel() for part in flat])
     found: list[torch.Tensor | Jagged] = []
     for each, part, squeeze, own in zip(ids, flat, squeezes, rows, strict=True):
         shape = part.shape[:-1] if squeeze and part.dim() > 1 and part.shape[-1] == 1 else part.shape
@@ -173,15 +173,18 @@ def look_up_together(
 # --- the function ---
 
 
-def keep(values: dict[str, Held], name: str, value: torch.Tensor) -> torch.Tensor:
-    """Keeps a value for the next run. A parameter stays the object that it is, for its optimizer knows it."""
-    held = values.get(name)
+def keep(scope: Scope, name: str, value: torch.Tensor) -> torch.Tensor:
+    """Keeps a value for the next run. A parameter stays the object that it is, for its optimizer knows it; one that
+    servers hold stays what they say."""
+    held = scope.values.get(name)
+    scope.given.add(name)
     if isinstance(held, torch.nn.Parameter):
-        with torch.no_grad():
-            held.copy_(value)
+        if name not in scope.served:
+            with torch.no_grad():
+                held.copy_(value)
         return held
-    values[name] = value.detach()
-    return values[name]
+    kept = scope.values[name] = value.detach()
+    return kept
 
 
 class _Writer:
@@ -204,7 +207,7 @@ class _Writer:
             else:
                 self._write_operator(each)
         results = "".join(f"{self._value(self._program.variables[name])}, " for name in wanted)
-        lines = ["def run(feed, values):", *self._lines, f"    return ({results})"]
+        lines = ["def run(feed, scope):", "    values = scope.values", *self._lines, f"    return ({results})"]
         source = "\n".join(lines) + "\n"
         exec(compile(source, "<program>", "exec"), self._globals)
         return Compiled(self._globals["run"], source, tuple(self._needs), tuple(self._held))
@@ -265,7 +268,7 @@ class _Writer:
         for output in outputs:
             local = self._locals[output.name]
             if output.persistable:
-                self._line(f"{local} = keep(values, {output.name!r}, {local})")
+                self._line(f"{local} = keep(scope, {output.name!r}, {local})")
             elif output.stop_gradient and self._training:
                 self._line(f"{local} = {local}.detach() if hasattr({local}, 'detach') else {local}")
 

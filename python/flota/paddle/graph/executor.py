@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import flota
 from flota.errors import InvalidArgument
 from flota.paddle.graph.compiled import Compiled, Feed, compile_program
 from flota.paddle.graph.program import Program, default_main_program
@@ -54,8 +55,8 @@ class Executor:
         trainers = [trainer_of(each, scope) for each in program.trainings]
         losses = [trainer.training.loss.name for trainer in trainers]
         compiled = self.compiled(program, [*wanted, *losses])
-        for variable in program.all_parameters():
-            if not trainers:
+        if not trainers:
+            for variable in program.all_parameters():
                 hold(variable, scope)
         with torch.set_grad_enabled(bool(trainers)):
             values = compiled(feed, scope)
@@ -70,9 +71,78 @@ class Executor:
             known[key] = compile_program(program, wanted, training=bool(program.trainings))
         return known[key]
 
+    def train_from_dataset(
+        self,
+        program: Program | None = None,
+        dataset: Any = None,
+        scope: Scope | None = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Sequence[Any] | None = None,
+        fetch_info: Sequence[str] | None = None,
+        print_period: int = 100,
+    ) -> None:
+        """Trains one epoch of a data set, and prints what is fetched every ``print_period`` batches."""
+        program = default_main_program() if program is None else program
+        if not program.trainings:
+            raise InvalidArgument("the program trains nothing: call minimize first, or infer_from_dataset")
+        step = self._step_of(program, fetch_list, global_scope() if scope is None else scope, thread)
+        flota.train_from_dataset(
+            step,
+            _needed(dataset),
+            fetch_list=[name_of(each) for each in fetch_list or ()],
+            fetch_info=fetch_info,
+            print_period=print_period,
+            debug=debug,
+        )
+
+    def infer_from_dataset(
+        self,
+        program: Program | None = None,
+        dataset: Any = None,
+        scope: Scope | None = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Sequence[Any] | None = None,
+        fetch_info: Sequence[str] | None = None,
+        print_period: int = 100,
+    ) -> None:
+        """The same without training."""
+        program = default_main_program() if program is None else program
+        if program.trainings:
+            program = program.clone(for_test=True)
+        step = self._step_of(program, fetch_list, global_scope() if scope is None else scope, thread)
+        flota.infer_from_dataset(
+            step,
+            _needed(dataset),
+            fetch_list=[name_of(each) for each in fetch_list or ()],
+            fetch_info=fetch_info,
+            print_period=print_period,
+            debug=debug,
+        )
+
+    def _step_of(self, program: Program, fetch_list: Sequence[Any] | None, scope: Scope, thread: int) -> Any:
+        if thread not in (0, 1):
+            raise InvalidArgument(f"thread={thread}: a program is trained by one thread, and read by the data set's")
+        wanted = [name_of(each) for each in fetch_list or ()]
+        losses = [training.loss.name for training in program.trainings]
+
+        def step(batch: Feed) -> dict[str, Any]:
+            values = self.step(program, batch, [*wanted, *losses], scope)
+            named = dict(zip([*wanted, *losses], values, strict=True))
+            return {**named, "loss": values[-1]} if losses else named
+
+        return step
+
     def close(self) -> None:
         """Forgets what was compiled."""
         self._compiled.clear()
+
+
+def _needed(dataset: Any) -> Any:
+    if dataset is None:
+        raise InvalidArgument("there is no data set: give dataset=…")
+    return dataset
 
 
 def read_feed(program: Program, feed: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,19 +179,31 @@ def as_fed(variable: Variable, value: Any) -> torch.Tensor | Jagged:
     if variable.lod_level:
         return Jagged(tensor, torch.arange(len(tensor) + 1))
     wanted = variable.shape
-    if tensor.dim() == len(wanted) and any(side not in (-1, own) for side, own in zip(wanted, tensor.shape, strict=True)):
+    if tensor.dim() == len(wanted) and any(
+        side not in (-1, own) for side, own in zip(wanted, tensor.shape, strict=True)
+    ):
         raise InvalidArgument(f"{variable.name!r} was fed the shape {list(tensor.shape)}, and is {list(wanted)}")
     return tensor
 
 
+class Number(np.ndarray):
+    """An array of one number that is also that number: scripts take its first element, or format it with "%f"."""
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+
 def to_array(value: Any) -> Any:
-    """What scripts are given: an array; a single number is an array of one, as they may want its first element."""
+    """What scripts are given: an array."""
     if isinstance(value, Jagged):
         value = value.values
     if not isinstance(value, torch.Tensor):
         return value
     array = value.detach().cpu().numpy()
-    return array.reshape(1) if array.ndim == 0 else array
+    return array.reshape(1).view(Number) if array.size == 1 and array.ndim < 2 else array
 
 
 def name_of(fetch: Any) -> str:

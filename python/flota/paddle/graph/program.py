@@ -110,8 +110,15 @@ class Program:
         self.version += 1
         return variable
 
-    def record(self, operation: Operation, arguments: dict[str, Any], name: str | None = None) -> Any:
-        """Adds an operation; returns the variables of its results, as the kernel structures them."""
+    def record(
+        self,
+        operation: Operation,
+        arguments: dict[str, Any],
+        name: str | None = None,
+        into: Mapping[int, Variable] | None = None,
+    ) -> Any:
+        """Adds an operation; returns the variables of its results, as the kernel structures them. ``into``: variables
+        that are there already and take some of the results, by their place."""
         operator = Operator(operation, arguments, None)
         sketches = [self._try(operator, batch) for batch in range(len(BATCHES))]
         stopped = all(variable.stop_gradient for variable in operator.inputs())
@@ -126,6 +133,9 @@ class Program:
             return first
 
         operator.results = make(*sketches)
+        for place, variable in (into or {}).items():
+            del self.variables[operator.results[place].name]
+            operator.results = (*operator.results[:place], variable, *operator.results[place + 1 :])
         self.operators.append(operator)
         self.version += 1
         return operator.results

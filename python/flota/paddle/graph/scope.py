@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,12 @@ class Scope:
     def __init__(self) -> None:
         self.values: dict[str, Held] = {}
         self.trainers: dict[Any, Any] = {}  # by what they train
+        self.given: set[str] = set()  # what has its first value
         self.served: set[str] = set()  # what servers hold: its first value is not this process's to give
+
+    def initialised(self, variables: Iterable[Any]) -> bool:
+        """Whether all of these were given their first value."""
+        return all(variable.name in self.given or variable.attributes.table for variable in variables)
 
     def find_var(self, name: str) -> ScopeVariable | None:
         return ScopeVariable(self, name) if name in self.values else None

@@ -15,8 +15,8 @@ from flota.paddle.ops.registry import Operation
 if TYPE_CHECKING:
     from flota.paddle.graph.program import Program
 
-# What a program is tried out with to learn its shapes: batches of these sizes. A side that comes out different depends on
-# the batch. Primes that no layer is likely to have, and that do not divide each other's multiples.
+# What a program is tried out with to learn its shapes: batches of these sizes. A side that comes out different depends
+# on the batch. Primes that no layer is likely to have, and that do not divide each other's multiples.
 BATCHES = (1009, 2003)
 # Values of a sequence input in such a batch.
 SEQUENCE_VALUES = (3019, 4007)
@@ -71,7 +71,7 @@ class Variable(WithOperators):
 
         return default_main_program().record(operation, operation.arguments(args, kwargs), name)
 
-    def __eq__(self, other: object) -> Any:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         from flota.paddle.ops.registry import call
 
         return call("equal", self, other)

@@ -41,7 +41,7 @@ def fc(
     attrs = list(weight_attr) if isinstance(weight_attr, (list, tuple)) else [weight_attr] * len(inputs)
     products = []
     for each, given in zip(inputs, attrs, strict=True):
-        columns = each.shape[num_flatten_dims:] if num_flatten_dims >= 0 else each.shape[num_flatten_dims:]
+        columns = each.shape[num_flatten_dims:]
         if any(side < 0 for side in columns):
             raise InvalidArgument(f"fc: {each.name} {list(each.shape)} has columns whose number the batch decides")
         width = int(np.prod(columns)) if columns else 1

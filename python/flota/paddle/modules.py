@@ -1,0 +1,117 @@
+"""Under which names scripts import what: the one table, and the importer that reads it.
+
+Every release has had its own folders. Each name here stands for a module of this package, or for one that is made of
+some of its names. An import that the table does not know is an error that says what is near.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_HERE = "flota.paddle"
+
+# A name that scripts import: the module of this package behind it.
+MODULES: dict[str, str] = {
+    "paddle": "",
+    "paddle.base": "fluid",
+    "paddle.distributed": "distributed",
+    "paddle.distributed.fleet": "distributed.fleet",
+    "paddle.distributed.fleet.base": "distributed.fleet",
+    "paddle.distributed.fleet.base.role_maker": "distributed.role_maker",
+    "paddle.fluid": "fluid",
+    "paddle.fluid.core": "core",
+    "paddle.fluid.initializer": "initializer",
+    "paddle.fluid.layers": "fluid.layers",
+    "paddle.fluid.optimizer": "fluid.optimizer",
+    "paddle.fluid.transpiler": "fluid.transpiler",
+    "paddle.fluid.transpiler.distribute_transpiler": "fluid.transpiler",
+    "paddle.fluid.incubate": "fluid",
+    "paddle.fluid.incubate.fleet": "fluid",
+    "paddle.fluid.incubate.fleet.base": "fluid",
+    "paddle.fluid.incubate.fleet.base.role_maker": "distributed.role_maker",
+    "paddle.fluid.incubate.fleet.parameter_server": "fluid",
+    "paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler": "distributed",
+    "paddle.static": "static",
+    "paddle.static.nn": "static.nn",
+    "paddle.optimizer": "optimizer",
+    "paddle.optimizer.lr": "optimizer.lr",
+    "paddle.regularizer": "regularizer",
+    "paddle.nn": "nn",
+    "paddle.nn.functional": "nn.functional",
+    "paddle.nn.initializer": "initializer",
+    "paddle.io": "io",
+    "paddle.metric": "metric",
+    "paddle.utils": "utils",
+    "paddle.core": "core",
+    "paddle.common_ops_import": "common_ops_import",
+}
+
+
+def home_of(name: str) -> str:
+    """The module behind an imported name."""
+    inner = MODULES[name]
+    return f"{_HERE}.{inner}" if inner else _HERE
+
+
+class _AliasLoader(Loader):
+    """Puts a module of this package in the place of the one that is imported."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        home = import_module(home_of(module.__spec__.name))
+        if not hasattr(home, "__path__"):
+            home.__path__ = []  # to scripts it may be a package, whose modules the table knows
+        # The import machinery takes what it finds here afterwards.
+        sys.modules[module.__spec__.name] = home
+
+
+class PaddleFinder(MetaPathFinder):
+    """Finds ``paddle`` and what is in it, before any package of that name that is installed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "paddle" and not fullname.startswith("paddle."):
+            return None
+        if fullname in MODULES:
+            return ModuleSpec(fullname, _AliasLoader(), is_package=True)
+        raise ModuleNotFoundError(missing(fullname), name=fullname)
+
+
+def missing(fullname: str) -> str:
+    """What an error says about a name that is not there."""
+    near = difflib.get_close_matches(fullname, MODULES, n=1)
+    hint = f": did you mean {near[0]}?" if near else ""
+    return f"flota's paddle has no {fullname}{hint} (docs/paddle.md lists what it has)"
+
+
+def install() -> None:
+    """From here on ``import paddle`` is this package, in this process."""
+    if any(isinstance(finder, PaddleFinder) for finder in sys.meta_path):
+        return
+    for name in [name for name in sys.modules if name == "paddle" or name.startswith("paddle.")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, PaddleFinder())
+
+
+def unknown(module: str, names: Sequence[str]) -> Any:
+    """``__getattr__`` of a module: the error for a name that it does not have."""
+
+    def look_up(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f": did you mean {module}.{near[0]}?" if near else ""
+        raise AttributeError(f"flota's {module} has no {name!r}{hint}")
+
+    return look_up

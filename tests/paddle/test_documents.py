@@ -1,0 +1,98 @@
+"""The documents' programs, as they stand, under the launcher."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flota.data.synthetic import Clicks
+
+DOCUMENTS = Path(__file__).parent / "documents"
+
+
+def launch(folder, *arguments, servers=1, workers=2, script="train.py"):
+    command = [
+        sys.executable, "-m", "flota.paddle", "-m", "paddle.distributed.launch", f"--server_num={servers}",
+        f"--worker_num={workers}", "--view=none", script, *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [(folder / "log" / f"workerlog.{i}").read_text() for i in range(workers)]
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    def make(name):
+        folder = tmp_path / name
+        shutil.copytree(DOCUMENTS / name, folder)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize(("name", "steps"), [("quick_start", 375), ("quick_start_2", 300)])
+@pytest.mark.parametrize("mode", ["sync", "async", "geo"])
+def test_the_quick_starts_learn_in_every_mode(workspace, name, steps, mode):
+    for log in launch(workspace(name), mode, "0.1"):
+        losses = [float(text) for text in re.findall(r"TRAIN ---> pass: 0 loss: (\S+)", log)]
+        assert len(losses) == steps
+        assert np.mean(losses[-75:]) < 0.8 * np.mean(losses[:75])
+
+
+def test_the_fleet_of_1_x_trains_where_the_script_says_who_it_is(workspace, unused_port):
+    folder = workspace("fleet_1x")
+    servers = f"127.0.0.1:{unused_port}"
+    command = [sys.executable, "-m", "flota.paddle", "train.py"]
+    places = [("server", "0"), ("worker", "0"), ("worker", "1")]
+    processes = [
+        subprocess.Popen(
+            [*command, *place, servers],
+            cwd=folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "FLOTA_SECRET": "a secret of this test"},
+        )
+        for place in places
+    ]
+    try:
+        outputs = [process.communicate(timeout=100)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, output
+    for output in outputs[1:]:
+        passes = re.findall(r"Pass (\d), cost = (\S+), auc = (\S+), batch_auc = (\S+)", output)
+        assert len(passes) == 400
+        assert float(passes[-1][2]) > 0.9
+
+
+def test_the_click_through_listing_trains_from_files_through_its_pipe(workspace):
+    folder = workspace("click_through")
+    (folder / "raw_data").mkdir()
+    Clicks(4000).write(folder / "raw_data", files=2)
+    listing = folder / "train.py"
+    text = listing.read_text()
+    # In small size: not twenty epochs, readers for two cores, and a rate that a few hundred steps learn by.
+    for before, after in (("epoch=20", "epoch=4"), ("thread_num = 10", "thread_num = 1"), ("1e-4", "0.05")):
+        assert before in text
+        text = text.replace(before, after)
+    listing.write_text(text.replace("debug=False", "debug=False, print_period=10"))
+    logs = launch(folder)
+    areas = [float(area) for log in logs for area in re.findall(r"auc: \[(\S+)\]", log)]
+    assert areas
+    assert max(areas) > 0.59
