@@ -29,7 +29,9 @@ MODULES: dict[str, str] = {
     "paddle.fluid.core": "core",
     "paddle.fluid.initializer": "initializer",
     "paddle.fluid.layers": "fluid.layers",
+    "paddle.fluid.clip": "clip",
     "paddle.fluid.optimizer": "fluid.optimizer",
+    "paddle.fluid.regularizer": "regularizer",
     "paddle.fluid.transpiler": "fluid.transpiler",
     "paddle.fluid.transpiler.distribute_transpiler": "fluid.transpiler",
     "paddle.fluid.incubate": "fluid",
@@ -47,8 +49,6 @@ MODULES: dict[str, str] = {
     "paddle.nn.functional": "nn.functional",
     "paddle.nn.initializer": "initializer",
     "paddle.io": "io",
-    "paddle.metric": "metric",
-    "paddle.utils": "utils",
     "paddle.core": "core",
     "paddle.common_ops_import": "common_ops_import",
 }

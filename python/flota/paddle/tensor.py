@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from flota.paddle.dtypes import as_dtype, default_dtype, name_of
-from flota.paddle.jagged import Jagged
+from flota.paddle.jagged import Jagged, by_values
 from flota.paddle.operand import WithOperators
-from flota.paddle.ops.registry import Operation, call, replace_operands
+from flota.paddle.ops.registry import Operation, call, operands_in, replace_operands
 
 
 class Tensor(WithOperators):
@@ -23,8 +23,11 @@ class Tensor(WithOperators):
 
     @classmethod
     def apply(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        operands = [operand.value for operand in operands_in([args, kwargs]) if isinstance(operand, Tensor)]
         plain = replace_operands([list(args), kwargs], lambda tensor: tensor.value)
-        return _wrapped(operation.kernel(*plain[0], **plain[1]))
+        sequences = not operation.sequences and any(isinstance(value, Jagged) for value in operands)
+        kernel = by_values(operation.kernel) if sequences else operation.kernel
+        return _wrapped(kernel(*plain[0], **plain[1]))
 
     @property
     def shape(self) -> list[int]:

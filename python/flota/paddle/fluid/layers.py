@@ -10,6 +10,7 @@ from flota.paddle.graph.building import create_global_var
 from flota.paddle.graph.building import data as data_v2
 from flota.paddle.graph.variable import Variable
 from flota.paddle.ops.registry import FUNCTIONS, call
+from flota.paddle.optimizer import lr
 from flota.paddle.static import nn
 from flota.paddle.static.metrics import accuracy, auc
 from flota.paddle.static.nn import activated, sequence_pool
@@ -51,6 +52,8 @@ _SAME = frozenset(
 def __getattr__(name: str) -> Any:
     if name in _SAME and name in FUNCTIONS:
         return FUNCTIONS[name]
+    if name.endswith("_decay") and name in lr.__all__:
+        return getattr(lr, name)
     raise AttributeError(f"flota's fluid.layers has no {name!r}")
 
 

@@ -247,6 +247,8 @@ class _Writer:
         if isinstance(value, (list, tuple)) and any(True for _ in operands_in(value)):
             parts = "".join(f"{self._argument(each)}, " for each in value)
             return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+        if isinstance(value, slice) and any(True for _ in operands_in(value)):
+            return f"slice({', '.join(map(self._argument, (value.start, value.stop, value.step)))})"
         return self._constant(value)
 
     def _write_operator(self, operator: Operator) -> None:

@@ -1,1 +1,31 @@
-"""Operations, by what they are about."""
+"""The operations, by subject: importing this makes all of them known."""
+
+from flota.paddle.ops import (
+    convolution,
+    functional,
+    losses,
+    making,
+    math,
+    metrics,
+    norm,
+    recurrent,
+    reduction,
+    search,
+    sequences,
+    shape,
+)
+
+__all__ = [
+    "convolution",
+    "functional",
+    "losses",
+    "making",
+    "math",
+    "metrics",
+    "norm",
+    "recurrent",
+    "reduction",
+    "search",
+    "sequences",
+    "shape",
+]

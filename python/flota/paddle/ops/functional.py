@@ -1,4 +1,4 @@
-"""Activations, losses, and what layers compute."""
+"""Activations, and what layers compute."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
-from flota.paddle.jagged import Jagged
-from flota.paddle.ops.registry import operation
+from flota.paddle.ops.making import sides, type_or_none
+from flota.paddle.ops.registry import FUNCTIONS, OPERATIONS, apply, operation
+from flota.paddle.ops.sequences import sequence_pool as sequence_pool
+
+# --- activations ---
 
 
 @operation
@@ -18,8 +21,23 @@ def relu(x: Any) -> Any:
 
 
 @operation
+def relu6(x: Any) -> Any:
+    return F.relu6(x)
+
+
+@operation
 def sigmoid(x: Any) -> Any:
     return torch.sigmoid(x)
+
+
+@operation
+def log_sigmoid(x: Any) -> Any:
+    return F.logsigmoid(x)
+
+
+@operation
+def hardsigmoid(x: Any, slope: float = 0.1666667, offset: float = 0.5) -> Any:
+    return torch.clamp(x * slope + offset, 0, 1)
 
 
 @operation
@@ -28,13 +46,18 @@ def tanh(x: Any) -> Any:
 
 
 @operation
-def softmax(x: Any, axis: int = -1) -> Any:
-    return torch.softmax(x, axis)
+def hardtanh(x: Any, min: float = -1.0, max: float = 1.0) -> Any:
+    return F.hardtanh(x, min, max)
 
 
 @operation
-def log_softmax(x: Any, axis: int = -1) -> Any:
-    return torch.log_softmax(x, axis)
+def softmax(x: Any, axis: int = -1, dtype: Any = None) -> Any:
+    return torch.softmax(x, axis, dtype=type_or_none(dtype))
+
+
+@operation
+def log_softmax(x: Any, axis: int = -1, dtype: Any = None) -> Any:
+    return torch.log_softmax(x, axis, dtype=type_or_none(dtype))
 
 
 @operation
@@ -43,18 +66,10 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
 
 
 @operation
-def prelu(x: Any, weight: Any) -> Any:
+def prelu(x: Any, weight: Any, data_format: str = "NCHW") -> Any:
+    if weight.numel() > 1 and _channels_last(data_format):
+        return torch.where(x > 0, x, x * weight.reshape(-1))
     return F.prelu(x, weight.reshape(-1))
-
-
-@operation
-def gelu(x: Any, approximate: bool = False) -> Any:
-    return F.gelu(x, approximate="tanh" if approximate else "none")
-
-
-@operation
-def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
-    return F.softplus(x, beta, threshold)
 
 
 @operation
@@ -63,8 +78,51 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 @operation
+def selu(x: Any, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772) -> Any:
+    return scale * F.elu(x, alpha)
+
+
+@operation
+def gelu(x: Any, approximate: bool = False) -> Any:
+    return F.gelu(x, approximate="tanh" if approximate else "none")
+
+
+@operation
+def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    return F.softplus(x, beta, threshold)
+
+
+@operation
+def softsign(x: Any) -> Any:
+    return F.softsign(x)
+
+
+@operation
 def swish(x: Any) -> Any:
     return F.silu(x)
+
+
+@operation
+def silu(x: Any) -> Any:
+    return F.silu(x)
+
+
+@operation
+def mish(x: Any) -> Any:
+    return F.mish(x)
+
+
+@operation
+def hardswish(x: Any) -> Any:
+    return F.hardswish(x)
+
+
+@operation
+def glu(x: Any, axis: int = -1) -> Any:
+    return F.glu(x, axis)
+
+
+# --- layers ---
 
 
 @operation
@@ -77,16 +135,23 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @operation
-def dropout(
-    x: Any, p: float = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train"
-) -> Any:
-    if axis is not None:
-        raise InvalidArgument("dropout: axis is not known here; drop out a mask of that shape instead")
-    if mode == "upscale_in_train":
-        return F.dropout(x, p, training)
-    if mode != "downscale_in_infer":
+def bilinear(x1: Any, x2: Any, weight: Any, bias: Any = None) -> Any:
+    return F.bilinear(x1, x2, weight, None if bias is None else bias.reshape(-1))
+
+
+@operation
+def dropout(x: Any, p: float = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Any:
+    """``axis``: the sides along which elements are dropped one by one; along the others, together."""
+    if mode not in ("upscale_in_train", "downscale_in_infer"):
         raise InvalidArgument(f"dropout: mode is upscale_in_train or downscale_in_infer, not {mode!r}")
-    return F.dropout(x, p, True) * (1 - p) if training else x * (1 - p)
+    if not training:
+        return x if mode == "upscale_in_train" else x * (1 - p)
+    if axis is None:
+        dropped = F.dropout(x, p, True)
+    else:
+        own = [side % x.dim() for side in sides(axis)]
+        dropped = x * F.dropout(x.new_ones([x.shape[i] if i in own else 1 for i in range(x.dim())]), p, True)
+    return dropped if mode == "upscale_in_train" else dropped * (1 - p)
 
 
 @operation
@@ -106,11 +171,29 @@ def _rows(ids: Any, weight: Any, padding_idx: int | None) -> Any:
     return rows if padding_idx is None else rows.masked_fill((ids == padding_idx).unsqueeze(-1), 0)
 
 
+def embedding(
+    x: Any, weight: Any, padding_idx: int | None = None, sparse: bool = False, name: str | None = None
+) -> Any:
+    """A row for each id; ``padding_idx`` may count from the end. Whether the rows live in a table is decided where the
+    weight is made: ``sparse`` changes no number."""
+    padding = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.shape[0]
+    return apply(OPERATIONS["lookup_table_v2"], (x, weight), {"padding_idx": padding}, name)
+
+
+FUNCTIONS["embedding"] = embedding
+
+
 @operation
-def one_hot(x: Any, num_classes: int) -> Any:
+def one_hot(x: Any, num_classes: Any) -> Any:
     if x.is_meta:
-        return torch.empty(*x.shape, num_classes, dtype=torch.float32)
-    return F.one_hot(x.long(), num_classes).to(torch.float32)
+        return torch.empty(*x.shape, int(num_classes), dtype=torch.float32)
+    return F.one_hot(x.long(), int(num_classes)).to(torch.float32)
+
+
+@operation
+def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1) -> Any:
+    prior = 1 / label.shape[-1] if prior_dist is None else prior_dist
+    return (1 - epsilon) * label + epsilon * prior
 
 
 @operation
@@ -123,89 +206,48 @@ def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Any
     return F.cosine_similarity(x1, x2, axis, eps)
 
 
-# --- losses ---
-
-
-def _reduced(loss: Any, reduction: str) -> Any:
-    if reduction == "mean":
-        return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction == "none":
-        return loss
-    raise InvalidArgument(f"reduction is mean, sum or none, not {reduction!r}")
+@operation
+def cos_sim(X: Any, Y: Any) -> Any:  # noqa: N803 (so 1.x calls them)
+    """1.x: the cosine of each row with that of ``Y``, which may have only one; [rows, 1]."""
+    return F.cosine_similarity(X.flatten(1), Y.flatten(1), 1).unsqueeze(1)
 
 
 @operation
-def log_loss(input: Any, label: Any, epsilon: float = 1e-4) -> Any:
-    return -label * torch.log(input + epsilon) - (1 - label) * torch.log(1 - input + epsilon)
+def pad(x: Any, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW") -> Any:
+    """``pad``: before and after each side of ``x``, from the first; or, where it names fewer, of the sides that are no
+    batch and no channels, from the last."""
+    ends = [int(pad)] * (2 * (x.dim() - 2)) if isinstance(pad, int) else sides(pad)
+    if len(ends) == 2 * x.dim() and mode == "constant":
+        from_last = [end for i in reversed(range(x.dim())) for end in ends[2 * i : 2 * i + 2]]
+        return F.pad(x, from_last, "constant", value)
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise InvalidArgument(f"pad: mode is constant, reflect, replicate or circular, not {mode!r}")
+    if not _channels_last(data_format):
+        return F.pad(x, ends, mode, value if mode == "constant" else None)
+    padded = F.pad(x.movedim(-1, 1), ends, mode, value if mode == "constant" else None)
+    return padded.movedim(1, -1)
 
 
 @operation
-def binary_cross_entropy(input: Any, label: Any, weight: Any = None, reduction: str = "mean") -> Any:
-    loss = F.binary_cross_entropy(input, label, reduction="none")
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-@operation
-def binary_cross_entropy_with_logits(
-    logit: Any, label: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    training: bool = True,
 ) -> Any:
-    loss = F.binary_cross_entropy_with_logits(logit, label, pos_weight=pos_weight, reduction="none")
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    """All are [batch, length, heads, width]."""
+    query, key, value = (each.transpose(1, 2) for each in (query, key, value))
+    dropped = dropout_p if training else 0.0
+    attended = F.scaled_dot_product_attention(query, key, value, attn_mask, dropped, is_causal)
+    return attended.transpose(1, 2)
 
 
-@operation
-def sigmoid_cross_entropy_with_logits(x: Any, label: Any, ignore_index: int = -100, normalize: bool = False) -> Any:
-    loss = F.binary_cross_entropy_with_logits(x, label, reduction="none")
-    kept = label != ignore_index
-    loss = torch.where(kept, loss, 0.0)
-    return loss / kept.sum().clamp(min=1) if normalize else loss
-
-
-@operation
-def square_error_cost(input: Any, label: Any) -> Any:
-    return torch.square(input - label)
-
-
-@operation
-def mse_loss(input: Any, label: Any, reduction: str = "mean") -> Any:
-    return _reduced(torch.square(input - label), reduction)
-
-
-@operation
-def l1_loss(input: Any, label: Any, reduction: str = "mean") -> Any:
-    return _reduced(torch.abs(input - label), reduction)
-
-
-# --- sequences ---
-
-
-@operation(sequences=True)
-def sequence_pool(input: Any, pool_type: str, pad_value: float = 0.0) -> Any:
-    """One row for each sequence. Of an empty one it is ``pad_value``."""
-    if not isinstance(input, Jagged):
-        raise InvalidArgument("sequence_pool needs sequences: an input with lod_level=1")
-    kind = pool_type.lower()
-    reduced = {"sum": "sum", "average": "mean", "sqrt": "sum", "max": "max", "min": "min"}.get(kind)
-    if reduced is None and kind not in ("first", "last"):
-        raise InvalidArgument(f"pool_type is sum, average, sqrt, max, min, first or last, not {pool_type!r}")
-    values, offsets = input.values, input.offsets
-    if values.is_meta:
-        return values.new_empty(input.count, *values.shape[1:])
-    if len(values) == input.count and bool((offsets == torch.arange(len(offsets))).all()):
-        return values  # each sequence is one value
-    empty = input.lengths() == 0
-    if kind in ("first", "last"):
-        places = offsets[:-1] if kind == "first" else offsets[1:] - 1
-        pooled = values[places.clamp(0, max(len(values) - 1, 0))] if len(values) else values.new_zeros(input.count, *values.shape[1:])
-    else:
-        flat = values.reshape(len(values), -1)
-        pooled = torch.segment_reduce(flat, reduced, offsets=offsets, initial=0.0 if reduced == "sum" else None)
-        pooled = pooled.reshape(input.count, *values.shape[1:])
-        if kind == "sqrt":
-            counts = input.lengths().clamp(min=1).to(values.dtype).sqrt()
-            pooled = pooled / counts.reshape(-1, *[1] * (values.dim() - 1))
-    if bool(empty.any()):
-        pooled = pooled.masked_fill(empty.reshape(-1, *[1] * (values.dim() - 1)), pad_value)
-    return pooled
+def _channels_last(data_format: str) -> bool:
+    if data_format in ("NC", "NCL", "NCHW", "NCDHW"):
+        return False
+    if data_format in ("NLC", "NHWC", "NDHWC"):
+        return True
+    raise InvalidArgument(f"data_format is NC, NCL, NCHW, NCDHW, NLC, NHWC or NDHWC, not {data_format!r}")

@@ -1,16 +1,16 @@
-"""Arithmetic, comparisons and reductions."""
+"""Arithmetic and comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
-from flota.paddle.dtypes import as_dtype
-from flota.paddle.ops.registry import operation
-
-Axis = int | list[int] | tuple[int, ...] | None
+from flota.errors import InvalidArgument
+from flota.paddle.ops.registry import FUNCTIONS, operation
 
 
 def align(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
@@ -61,28 +61,44 @@ def divide(x: Any, y: Any, axis: int = -1) -> Any:
 
 
 @operation
-def floor_divide(x: Any, y: Any) -> Any:
-    return torch.floor_divide(x, y) if isinstance(x, torch.Tensor) else torch.floor_divide(torch.as_tensor(x), y)
+def floor_divide(x: Any, y: Any, axis: int = -1) -> Any:
+    x, y = _tensors(*align(x, y, axis))
+    return x // y
 
 
 @operation
-def mod(x: Any, y: Any) -> Any:
-    return torch.remainder(x, y)
+def mod(x: Any, y: Any, axis: int = -1) -> Any:
+    return torch.remainder(*_tensors(*align(x, y, axis)))
+
+
+@operation
+def remainder(x: Any, y: Any) -> Any:
+    return torch.remainder(*_tensors(x, y))
 
 
 @operation(known_as="pow")
-def pow_(x: Any, y: Any) -> Any:
-    return torch.pow(x, y)
+def pow_(x: Any, y: Any, axis: int = -1) -> Any:
+    return torch.pow(*_tensors(*align(x, y, axis)))
 
 
 @operation
-def maximum(x: Any, y: Any) -> Any:
-    return torch.maximum(x, y)
+def maximum(x: Any, y: Any, axis: int = -1) -> Any:
+    return torch.maximum(*align(x, y, axis))
 
 
 @operation
-def minimum(x: Any, y: Any) -> Any:
-    return torch.minimum(x, y)
+def minimum(x: Any, y: Any, axis: int = -1) -> Any:
+    return torch.minimum(*align(x, y, axis))
+
+
+@operation
+def atan2(x: Any, y: Any) -> Any:
+    return torch.atan2(x, y)
+
+
+@operation
+def lerp(x: Any, y: Any, weight: Any) -> Any:
+    return torch.lerp(x, y, weight)
 
 
 @operation
@@ -99,7 +115,25 @@ def add_n(inputs: Any) -> Any:
 def scale(x: Any, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None) -> Any:
     result = x * scale + bias if bias_after_scale else (x + bias) * scale
     result = result if x.is_floating_point() else result.to(x.dtype)
-    return result if act is None else getattr(torch, act)(result)
+    if act is None:
+        return result
+    if act not in _ACTIVATIONS:
+        raise InvalidArgument(f"scale: act is {', '.join(_ACTIVATIONS)}, not {act!r}")
+    return _ACTIVATIONS[act](result)
+
+
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "softmax": partial(F.softmax, dim=-1),
+}
+
+
+@operation
+def increment(x: Any, value: float = 1.0) -> Any:
+    """The sum: it does not change ``x`` itself."""
+    return x + (value if x.is_floating_point() else int(value))
 
 
 @operation
@@ -135,8 +169,40 @@ def dot(x: Any, y: Any) -> Any:
 
 
 @operation
-def einsum(equation: str, *operands: Any) -> Any:
+def outer(x: Any, y: Any) -> Any:
+    return torch.outer(x.flatten(), y.flatten())
+
+
+@operation
+def inner(x: Any, y: Any) -> Any:
+    return torch.inner(x, y)
+
+
+@operation
+def kron(x: Any, y: Any) -> Any:
+    return torch.kron(x, y)
+
+
+@operation
+def addmm(input: Any, x: Any, y: Any, beta: float = 1.0, alpha: float = 1.0) -> Any:
+    return torch.addmm(input, x, y, beta=beta, alpha=alpha)
+
+
+@operation
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    return torch.tensordot(x, y, axes)
+
+
+@operation(known_as="einsum")
+def _einsum(equation: str, operands: Any) -> Any:
     return torch.einsum(equation, *operands)
+
+
+def einsum(equation: str, *operands: Any) -> Any:
+    return _einsum(equation, list(operands))
+
+
+FUNCTIONS["einsum"] = einsum
 
 
 @operation
@@ -151,15 +217,26 @@ def _each(name: str, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         return function(x)
 
     kernel.__name__ = kernel.__qualname__ = name
-    kernel.__doc__ = f"``torch.{name}``."
+    kernel.__doc__ = function.__doc__ if function.__module__ == __name__ else f"``torch.{name}``."
     return operation(kernel)
 
 
+def _rounded(x: torch.Tensor) -> torch.Tensor:
+    """Halves away from zero; torch's go to the even number."""
+    whole = torch.trunc(x)
+    return whole + torch.where((x - whole).abs() >= 0.5, torch.sign(x), 0.0)
+
+
 abs_ = _each("abs", torch.abs)
+acos = _each("acos", torch.acos)
+asin = _each("asin", torch.asin)
+atan = _each("atan", torch.atan)
 ceil = _each("ceil", torch.ceil)
 cos = _each("cos", torch.cos)
+cosh = _each("cosh", torch.cosh)
 erf = _each("erf", torch.erf)
 exp = _each("exp", torch.exp)
+expm1 = _each("expm1", torch.expm1)
 floor = _each("floor", torch.floor)
 isfinite = _each("isfinite", torch.isfinite)
 isinf = _each("isinf", torch.isinf)
@@ -169,13 +246,36 @@ log10 = _each("log10", torch.log10)
 log1p = _each("log1p", torch.log1p)
 log2 = _each("log2", torch.log2)
 logical_not = _each("logical_not", torch.logical_not)
+neg = _each("neg", torch.neg)
 reciprocal = _each("reciprocal", torch.reciprocal)
-round_ = _each("round", torch.round)
+round_ = _each("round", _rounded)
 rsqrt = _each("rsqrt", torch.rsqrt)
 sign = _each("sign", torch.sign)
 sin = _each("sin", torch.sin)
+sinh = _each("sinh", torch.sinh)
 sqrt = _each("sqrt", torch.sqrt)
 square = _each("square", torch.square)
+tan = _each("tan", torch.tan)
+
+
+@operation
+def trunc(input: Any) -> Any:
+    return torch.trunc(input)
+
+
+@operation
+def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    return torch.nan_to_num(x, nan, posinf, neginf)
+
+
+@operation
+def logit(x: Any, eps: float | None = None) -> Any:
+    return torch.logit(x, eps)
+
+
+@operation
+def stanh(x: Any, scale_a: float = 0.67, scale_b: float = 1.7159) -> Any:
+    return scale_b * torch.tanh(scale_a * x)
 
 
 def _compared(name: str, function: Callable[[Any, Any], torch.Tensor]) -> Any:
@@ -196,67 +296,22 @@ greater_equal = _compared("greater_equal", torch.ge)
 logical_and = _compared("logical_and", torch.logical_and)
 logical_or = _compared("logical_or", torch.logical_or)
 logical_xor = _compared("logical_xor", torch.logical_xor)
-
-
-# --- reductions ---
-
-
-def _sides(x: torch.Tensor, axis: Axis) -> tuple[int, ...]:
-    """The sides that are reduced; all of them unless some are named."""
-    if axis is None or (isinstance(axis, (list, tuple)) and not axis):
-        return tuple(range(x.dim()))
-    return tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
-
-
-@operation(known_as="sum")
-def sum_(x: Any, axis: Axis = None, dtype: Any = None, keepdim: bool = False) -> Any:
-    return torch.sum(x, _sides(x, axis), keepdim, dtype=None if dtype is None else as_dtype(dtype))
+bitwise_and = _compared("bitwise_and", torch.bitwise_and)
+bitwise_or = _compared("bitwise_or", torch.bitwise_or)
+bitwise_xor = _compared("bitwise_xor", torch.bitwise_xor)
 
 
 @operation
-def mean(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.mean(x, _sides(x, axis), keepdim)
-
-
-@operation(known_as="max")
-def max_(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.amax(x, _sides(x, axis), keepdim)
-
-
-@operation(known_as="min")
-def min_(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.amin(x, _sides(x, axis), keepdim)
+def equal_all(x: Any, y: Any) -> Any:
+    """Whether all elements are equal: one truth value."""
+    return (x == y).all() if x.shape == y.shape else torch.zeros((), dtype=torch.bool, device=x.device)
 
 
 @operation
-def prod(x: Any, axis: Axis = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    kind = None if dtype is None else as_dtype(dtype)
-    for side in sorted((each % max(x.dim(), 1) for each in _sides(x, axis)), reverse=True):
-        x = torch.prod(x, side, keepdim, dtype=kind)
-    return x
+def allclose(x: Any, y: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return torch.isclose(x, y, float(rtol), float(atol), equal_nan).all()
 
 
 @operation
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    kind = None if dtype is None else as_dtype(dtype)
-    return torch.cumsum(x.flatten() if axis is None else x, axis or 0, dtype=kind)
-
-
-@operation(known_as="all")
-def all_(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.all(x, _sides(x, axis), keepdim) if x.dim() else x.bool()
-
-
-@operation(known_as="any")
-def any_(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.any(x, _sides(x, axis), keepdim) if x.dim() else x.bool()
-
-
-@operation
-def logsumexp(x: Any, axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.logsumexp(x, _sides(x, axis), keepdim)
-
-
-@operation
-def norm(x: Any, p: Any = "fro", axis: Axis = None, keepdim: bool = False) -> Any:
-    return torch.linalg.vector_norm(x, 2 if p == "fro" else p, _sides(x, axis), keepdim)
+def isclose(x: Any, y: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return torch.isclose(x, y, float(rtol), float(atol), equal_nan)

@@ -4,9 +4,9 @@
     def square(x):
         return x * x
 
-``square(x)`` computes at once if ``x`` is a tensor, and is recorded in the current program if it is a variable. A kernel
-sees torch tensors and plain values only. In a program an operation is known by its name and the names of its arguments,
-which is also how it is printed and saved: neither may change.
+``square(x)`` computes at once if ``x`` is a tensor, and is recorded in the current program if it is a variable. A
+kernel sees torch tensors and plain values only. In a program an operation is known by its name and the names of its
+arguments, which is also how it is printed and saved: neither may change.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Operation:
 
 
 OPERATIONS: dict[str, Operation] = {}
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # as scripts call them
 
 
 class Operand(ABC):
@@ -71,6 +72,8 @@ def operands_in(value: Any) -> Iterator[Operand]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from operands_in(each)
+    elif isinstance(value, slice):
+        yield from operands_in([value.start, value.stop, value.step])
 
 
 def replace_operands(value: Any, replace: Callable[[Any], Any]) -> Any:
@@ -81,6 +84,8 @@ def replace_operands(value: Any, replace: Callable[[Any], Any]) -> Any:
         return type(value)(replace_operands(each, replace) for each in value)
     if isinstance(value, dict):
         return {key: replace_operands(each, replace) for key, each in value.items()}
+    if isinstance(value, slice):
+        return slice(*(replace_operands(each, replace) for each in (value.start, value.stop, value.step)))
     return value
 
 
@@ -119,6 +124,7 @@ def operation(
         def applied(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
             return apply(made, args, kwargs, name)
 
+        FUNCTIONS[which] = applied
         return applied
 
     return make if kernel is None else make(kernel)

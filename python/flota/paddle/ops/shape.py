@@ -1,4 +1,4 @@
-"""Making tensors, and giving them other shapes and orders."""
+"""Giving tensors other shapes and orders."""
 
 from __future__ import annotations
 
@@ -8,125 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from flota.paddle.dtypes import as_dtype, default_dtype
+from flota.errors import InvalidArgument
+from flota.paddle.dtypes import as_dtype
+from flota.paddle.ops.making import generator as generator
+from flota.paddle.ops.making import sides
 from flota.paddle.ops.registry import operation
-
-
-def sides(shape: Any) -> list[int]:
-    """A shape, whose sides may be tensors."""
-    if isinstance(shape, torch.Tensor):
-        return [int(side) for side in shape.reshape(-1)]
-    if isinstance(shape, int):
-        return [shape]
-    return [int(side) for side in shape]
-
-
-def _type(dtype: Any) -> torch.dtype:
-    return default_dtype() if dtype is None else as_dtype(dtype)
-
-
-# --- making ---
-
-
-@operation
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
-    value = fill_value.item() if isinstance(fill_value, torch.Tensor) else fill_value
-    return torch.full(sides(shape), value, dtype=_type(dtype))
-
-
-@operation
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
-    return torch.full_like(x, fill_value, dtype=None if dtype is None else as_dtype(dtype))
-
-
-@operation
-def ones(shape: Any, dtype: Any = None) -> Any:
-    return torch.ones(sides(shape), dtype=_type(dtype))
-
-
-@operation
-def zeros(shape: Any, dtype: Any = None) -> Any:
-    return torch.zeros(sides(shape), dtype=_type(dtype))
-
-
-@operation
-def ones_like(x: Any, dtype: Any = None) -> Any:
-    return torch.ones_like(x, dtype=None if dtype is None else as_dtype(dtype))
-
-
-@operation
-def zeros_like(x: Any, dtype: Any = None) -> Any:
-    return torch.zeros_like(x, dtype=None if dtype is None else as_dtype(dtype))
-
-
-@operation
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None) -> Any:
-    begin, stop = (0, start) if end is None else (start, end)
-    numbers = [each.item() if isinstance(each, torch.Tensor) else each for each in (begin, stop, step)]
-    whole = all(isinstance(each, int) for each in numbers)
-    kind = (torch.int64 if whole else default_dtype()) if dtype is None else as_dtype(dtype)
-    return torch.arange(*numbers, dtype=kind)
-
-
-@operation
-def linspace(start: Any, stop: Any, num: int, dtype: Any = None) -> Any:
-    return torch.linspace(start, stop, num, dtype=_type(dtype))
-
-
-@operation
-def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None) -> Any:
-    return torch.eye(num_rows, num_columns or num_rows, dtype=_type(dtype))
-
-
-@operation
-def assign(x: Any) -> Any:
-    if isinstance(x, torch.Tensor):
-        return x.clone()
-    array = np.asarray(x)
-    kind = torch.float32 if array.dtype == np.float64 else None
-    return torch.tensor(array, dtype=kind)
-
-
-# --- random ---
-
-
-@operation
-def uniform(shape: Any, dtype: Any = None, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Any:
-    return torch.rand(sides(shape), dtype=_type(dtype), generator=generator(seed)) * (max - min) + min
-
-
-@operation
-def gaussian(shape: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = None) -> Any:
-    return torch.randn(sides(shape), dtype=_type(dtype), generator=generator(seed)) * std + mean
-
-
-@operation
-def rand(shape: Any, dtype: Any = None) -> Any:
-    return torch.rand(sides(shape), dtype=_type(dtype))
-
-
-@operation
-def randn(shape: Any, dtype: Any = None) -> Any:
-    return torch.randn(sides(shape), dtype=_type(dtype))
-
-
-@operation
-def randint(low: int = 0, high: int | None = None, shape: Any = (1,), dtype: Any = None) -> Any:
-    begin, end = (0, low) if high is None else (low, high)
-    return torch.randint(begin, end, sides(shape), dtype=torch.int64 if dtype is None else as_dtype(dtype))
-
-
-@operation
-def randperm(n: int, dtype: Any = "int64") -> Any:
-    return torch.randperm(n, dtype=as_dtype(dtype))
-
-
-def generator(seed: int) -> torch.Generator | None:
-    """A generator of its own where a script gives a seed; 0: torch's."""
-    return torch.Generator().manual_seed(seed) if seed else None
-
-
-# --- other shapes ---
 
 
 @operation
@@ -137,6 +23,11 @@ def shape(input: Any) -> Any:
 @operation
 def numel(x: Any) -> Any:
     return torch.tensor(x.numel(), dtype=torch.int64, device="cpu")
+
+
+@operation
+def is_empty(x: Any) -> Any:
+    return torch.tensor(x.numel() == 0, device="cpu")
 
 
 @operation
@@ -169,6 +60,11 @@ def transpose(x: Any, perm: Sequence[int]) -> Any:
 
 
 @operation
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    return torch.moveaxis(x, source, destination)
+
+
+@operation
 def t(input: Any) -> Any:
     return input.t()
 
@@ -187,6 +83,9 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     return x.squeeze(tuple(sides(axis)))
 
 
+# --- joining and cutting ---
+
+
 @operation
 def concat(x: Any, axis: Any = 0) -> Any:
     return torch.cat(list(x), int(axis))
@@ -199,6 +98,8 @@ def stack(x: Any, axis: int = 0) -> Any:
 
 @operation
 def unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
+    if num is not None and num != x.shape[axis]:
+        raise InvalidArgument(f"unstack: there are {x.shape[axis]} parts, not {num}")
     return list(x.unbind(axis))
 
 
@@ -211,6 +112,8 @@ def unbind(input: Any, axis: int = 0) -> Any:
 def split(x: Any, num_or_sections: Any, axis: Any = 0) -> Any:
     axis = int(axis)
     if isinstance(num_or_sections, int):
+        if x.shape[axis] % num_or_sections:
+            raise InvalidArgument(f"split: a side of {x.shape[axis]} has no {num_or_sections} equal parts")
         return list(x.split(x.shape[axis] // num_or_sections, axis))
     parts = sides(num_or_sections)
     if -1 in parts:
@@ -220,7 +123,14 @@ def split(x: Any, num_or_sections: Any, axis: Any = 0) -> Any:
 
 
 @operation
-def slice(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
+def chunk(x: Any, chunks: int, axis: Any = 0) -> Any:
+    if x.shape[int(axis)] % chunks:
+        raise InvalidArgument(f"chunk: a side of {x.shape[int(axis)]} has no {chunks} equal parts")
+    return list(x.chunk(chunks, int(axis)))
+
+
+@operation(known_as="slice")
+def slice_(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
     for axis, start, end in zip(axes, sides(starts), sides(ends), strict=True):
         size = input.shape[axis]
         begin = min(max(start + size if start < 0 else start, 0), size)
@@ -230,8 +140,44 @@ def slice(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
 
 
 @operation
+def strided_slice(x: Any, axes: Sequence[int], starts: Any, ends: Any, strides: Any) -> Any:
+    index = [slice(None)] * x.dim()
+    for axis, start, end, stride in zip(axes, sides(starts), sides(ends), sides(strides), strict=True):
+        index[axis] = slice(start, end, stride)
+    return _item(x, tuple(index))
+
+
+@operation
 def getitem(x: Any, index: Any) -> Any:
-    return x[tuple(index) if isinstance(index, list) and any(not isinstance(each, int) for each in index) else index]
+    several = isinstance(index, tuple) or (isinstance(index, list) and any(not isinstance(each, int) for each in index))
+    return _item(x, tuple(index) if several else (index,))
+
+
+def _item(x: Any, index: tuple[Any, ...]) -> Any:
+    if any(isinstance(each, slice) and each.step is not None and each.step < 0 for each in index):
+        x, index = _forwards(x, index)
+    if x.is_meta and len(index) == 1 and isinstance(index[0], torch.Tensor) and index[0].dtype == torch.bool:
+        # How many there will be is not known: as many as there can be.
+        mask = index[0]
+        return x.new_empty(mask.numel(), *x.shape[mask.dim() :])
+    return x[index]
+
+
+def _forwards(x: Any, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The same choice without negative steps, which torch does not know: those sides are reversed first."""
+    taken = sum(each is not None and each is not Ellipsis for each in index)
+    axis, result = 0, list[Any]()
+    for each in index:
+        if isinstance(each, slice) and each.step is not None and each.step < 0:
+            places = range(*each.indices(x.shape[axis]))
+            last = x.shape[axis] - 1
+            x = x.flip(axis)
+            stop = last - places[-1] + 1 if len(places) else 0
+            result.append(slice(last - places[0] if len(places) else 0, stop, -each.step))
+        else:
+            result.append(each)
+        axis += x.dim() - taken if each is Ellipsis else each is not None
+    return x, tuple(result)
 
 
 @operation
@@ -245,8 +191,20 @@ def expand(x: Any, shape: Any) -> Any:
 
 
 @operation
+def broadcast_to(x: Any, shape: Any) -> Any:
+    return x.expand(*sides(shape))
+
+
+@operation
 def expand_as(x: Any, y: Any) -> Any:
     return x.expand_as(y)
+
+
+@operation
+def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    if x.is_meta and isinstance(repeats, torch.Tensor):
+        raise InvalidArgument("repeat_interleave: in a program the number of repeats must be known while it is built")
+    return torch.repeat_interleave(x, repeats, axis)
 
 
 @operation
@@ -269,105 +227,28 @@ def triu(x: Any, diagonal: int = 0) -> Any:
     return torch.triu(x, diagonal)
 
 
-# --- choosing ---
+@operation
+def diag(x: Any, offset: int = 0, padding_value: float = 0) -> Any:
+    made = torch.diag(x, offset)
+    if x.dim() == 2 or padding_value == 0:
+        return made
+    return torch.where(torch.diag(torch.ones_like(x, dtype=torch.bool), offset), made, padding_value)
 
 
 @operation
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return torch.where(condition, x, y)
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return torch.diagonal(x, offset, axis1, axis2)
 
 
 @operation
-def gather(x: Any, index: Any, axis: Any = 0) -> Any:
-    return x.index_select(int(axis), index.reshape(-1))
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    return torch.diag_embed(input, offset, dim1, dim2)
 
 
 @operation
-def gather_nd(x: Any, index: Any) -> Any:
-    return x[tuple(index.long().unbind(-1))]
-
-
-@operation
-def index_select(x: Any, index: Any, axis: int = 0) -> Any:
-    return x.index_select(axis, index)
-
-
-@operation
-def scatter(x: Any, index: Any, updates: Any, overwrite: bool = True) -> Any:
-    places = index.reshape(-1).long()
-    if overwrite:
-        return x.index_copy(0, places, updates)
-    return x.index_fill(0, places, 0).index_add(0, places, updates)
-
-
-@operation
-def masked_select(x: Any, mask: Any) -> Any:
-    if x.is_meta:
-        return x.new_empty(x.numel())
-    return torch.masked_select(x, mask)
-
-
-@operation
-def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    return x.masked_fill(mask, value)
-
-
-@operation
-def take_along_axis(arr: Any, indices: Any, axis: int) -> Any:
-    return torch.take_along_dim(arr, indices, axis)
-
-
-@operation
-def argmax(x: Any, axis: int | None = None, keepdim: bool = False, dtype: Any = "int64") -> Any:
-    return torch.argmax(x, axis, keepdim).to(as_dtype(dtype))
-
-
-@operation
-def argmin(x: Any, axis: int | None = None, keepdim: bool = False, dtype: Any = "int64") -> Any:
-    return torch.argmin(x, axis, keepdim).to(as_dtype(dtype))
-
-
-@operation
-def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    return torch.argsort(x, dim=axis, descending=descending, stable=True)
-
-
-@operation
-def sort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    return torch.sort(x, dim=axis, descending=descending, stable=True).values
-
-
-@operation
-def topk(x: Any, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True) -> Any:
-    found = torch.topk(x, int(k), -1 if axis is None else axis, largest, sorted)
-    return found.values, found.indices
-
-
-@operation
-def unique(
-    x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None
-) -> Any:
-    if x.is_meta:
-        found = [x.new_empty(x.numel()) if axis is None else x]
-        found += [x.new_empty(x.numel(), dtype=torch.int64)] * (return_index + return_inverse + return_counts)
-        return found[0] if len(found) == 1 else tuple(found)
-    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
-    result = [values]
-    if return_index:
-        flat = inverse.reshape(-1)
-        order = torch.argsort(flat, stable=True)
-        result.append(order[torch.cat([counts.new_zeros(1), counts.cumsum(0)[:-1]])])
-    if return_inverse:
-        result.append(inverse.reshape(-1))
-    if return_counts:
-        result.append(counts)
-    return result[0] if len(result) == 1 else tuple(result)
-
-
-@operation
-def nonzero(x: Any, as_tuple: bool = False) -> Any:
-    if x.is_meta:
-        found = x.new_empty(x.numel(), x.dim(), dtype=torch.int64)
-    else:
-        found = torch.nonzero(x)
-    return tuple(found.split(1, 1)) if as_tuple else found
+def sequence_mask(x: Any, maxlen: Any = None, dtype: Any = "int64") -> Any:
+    """For each length, as many ones, and then zeros."""
+    # While a program is built the longest is not known: a number that depends on the batch.
+    longest = x.numel() if x.is_meta else int(x.max()) if x.numel() else 0
+    width = longest if maxlen is None else int(maxlen)
+    return (torch.arange(width, device=x.device) < x.unsqueeze(-1)).to(as_dtype(dtype))

@@ -1,137 +1,210 @@
-"""Optimizers: torch's, by Paddle's names and definitions."""
+"""Optimizers: torch's where they compute the same, by Paddle's names and defaults."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 
-from flota.communicator.optimizer import DistributedOptimizer
 from flota.errors import InvalidArgument
+from flota.nn.table import TableParameter
+from flota.optim import Ftrl as TorchFtrl
 from flota.paddle.attributes import ParamAttr
-from flota.paddle.graph.program import Training
-from flota.paddle.graph.training import trained_parameters
-from flota.paddle.graph.variable import Variable
+from flota.paddle.optimizer import torch_rules
+from flota.paddle.optimizer.optimizer import Group, Optimizer
 
-Parameters = Sequence[tuple[ParamAttr, torch.Tensor]]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "Momentum", "Optimizer", "RMSProp"]
 
-
-class Optimizer(ABC):
-    """What all share. ``learning_rate`` is a number or a scheduler."""
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        parameters: Any = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self._rate = learning_rate
-        self._parameters = parameters
-        self._weight_decay = weight_decay
-        self._grad_clip = grad_clip
-        self.strategy: Any = None
-        self.distributed = False
-
-    @abstractmethod
-    def make(self, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
-        """The torch optimizer of these groups."""
-
-    def get_lr(self) -> float:
-        return float(self._rate()) if callable(self._rate) else float(self._rate)
-
-    def set_lr(self, value: float) -> None:
-        if callable(self._rate):
-            raise InvalidArgument("the learning rate is a scheduler's: set_lr would be undone by its next step")
-        self._rate = value
-
-    def minimize(
-        self,
-        loss: Any,
-        startup_program: Any = None,
-        parameters: Any = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Any], list[Any]]:
-        """From now on running the loss's program trains by it."""
-        if not isinstance(loss, Variable):
-            raise InvalidArgument("minimize takes a program's loss; eager losses: loss.backward() and step()")
-        program = loss.program
-        chosen = trained_parameters(program, loss, parameters or self._parameters, no_grad_set)
-        program.trainings.append(Training(loss, self, chosen))
-        program.version += 1
-        return [], [(each, None) for each in chosen]
-
-    def build(self, parameters: Parameters) -> torch.optim.Optimizer:
-        """The torch optimizer of a program's parameters."""
-        groups: dict[tuple[float, float], list[torch.Tensor]] = defaultdict(list)
-        for attr, tensor in parameters:
-            decay = attr.regularizer if attr.regularizer is not None else self._weight_decay
-            groups[attr.learning_rate, _coefficient(decay)].append(tensor)
-        rate = self.get_lr()
-        made = [
-            {"params": tensors, "lr": rate * times, "weight_decay": decay, "times": times}
-            for (times, decay), tensors in groups.items()
-        ]
-        return self.make(made, rate)
-
-    def before_step(self, optimizer: DistributedOptimizer) -> None:
-        rate = self.get_lr()
-        for group in optimizer.param_groups:
-            group["lr"] = rate * group["times"]
-
-    def clip(self, optimizer: DistributedOptimizer) -> None:
-        if self._grad_clip is not None:
-            self._grad_clip.clip(optimizer)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}(learning_rate={self.get_lr():g})"
+_MOMENTS = {"exp_avg": "moment1_0", "exp_avg_sq": "moment2_0", "step": "step_0"}
 
 
-def _coefficient(decay: Any) -> float:
-    return float(getattr(decay, "coefficient", decay) or 0.0)
+@dataclass(frozen=True)
+class Trained:
+    """What functions that treat parameters differently are given."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def _trained(attr: ParamAttr, tensor: torch.Tensor) -> Trained:
+    return Trained(attr.name or "", tuple(tensor.shape), tensor.dtype)
 
 
 class SGD(Optimizer):
-    def make(self, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
+    def __init__(
+        self, learning_rate: Any = 0.001, parameters: Any = None, weight_decay: Any = None, grad_clip: Any = None,
+        multi_precision: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision)
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(groups, rate)
 
 
 class Momentum(Optimizer):
+    """``use_multi_tensor``: one kernel for many parameters, as torch's ``foreach``."""
+
+    states: ClassVar = {"momentum_buffer": "velocity_0"}
+
     def __init__(
         self, learning_rate: Any = 0.001, momentum: float = 0.9, parameters: Any = None, use_nesterov: bool = False,
-        weight_decay: Any = None, grad_clip: Any = None, name: str | None = None,
+        weight_decay: Any = None, grad_clip: Any = None, multi_precision: bool = False, rescale_grad: float = 1.0,
+        use_multi_tensor: bool = False, name: str | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._momentum, self._nesterov = momentum, use_nesterov
+        self._foreach = use_multi_tensor or None
+        self.rescale = rescale_grad
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision)
 
-    def make(self, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
-        return torch.optim.SGD(groups, rate, momentum=self._momentum, nesterov=self._nesterov)
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, rate, momentum=self._momentum, nesterov=self._nesterov, foreach=self._foreach)
 
 
 class Adagrad(Optimizer):
+    states: ClassVar = {"sum": "moment_0", "step": "step_0"}
+
     def __init__(
         self, learning_rate: Any, epsilon: float = 1e-6, parameters: Any = None, weight_decay: Any = None,
         grad_clip: Any = None, name: str | None = None, initial_accumulator_value: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._initial = epsilon, initial_accumulator_value
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
 
-    def make(self, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
         return torch.optim.Adagrad(groups, rate, eps=self._epsilon, initial_accumulator_value=self._initial)
 
 
 class Adam(Optimizer):
+    """``lazy_mode``: the rows of a table that a step does not touch stay as they are, and all count the optimizer's
+    steps. Without it they stay as well, and each counts its own, as on servers."""
+
+    states: ClassVar = _MOMENTS
+
     def __init__(
         self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
         parameters: Any = None, weight_decay: Any = None, grad_clip: Any = None, lazy_mode: bool = False,
+        multi_precision: bool = False, use_multi_tensor: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._betas, self._epsilon = (float(beta1), float(beta2)), float(epsilon)
+        self._lazy = lazy_mode
+        self._foreach = use_multi_tensor or None
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision)
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        if self._lazy and not self.distributed and _has_tables(groups):
+            return torch_rules.PaddleLazyAdam(groups, rate, self._betas, self._epsilon)
+        return torch.optim.Adam(groups, rate, betas=self._betas, eps=self._epsilon, foreach=self._foreach)
+
+
+class AdamW(Optimizer):
+    """Adam with decay apart from the gradient. ``apply_decay_param_fun``: of which parameters, by name. ``lr_ratio``:
+    of the learning rate, by parameter. What a parameter's own regulariser says is added to its gradient."""
+
+    states: ClassVar = _MOMENTS
+    adds_decay = False
+
+    def __init__(
+        self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+        parameters: Any = None, weight_decay: float = 0.01, lr_ratio: Callable[[Any], float] | None = None,
+        apply_decay_param_fun: Callable[[str], bool] | None = None, grad_clip: Any = None, lazy_mode: bool = False,
+        multi_precision: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(weight_decay, (int, float)):
+            raise InvalidArgument(f"AdamW: weight_decay is a number, not {weight_decay!r}")
+        self._betas, self._epsilon = (float(beta1), float(beta2)), float(epsilon)
+        self._decay, self._decays, self._ratio = float(weight_decay), apply_decay_param_fun, lr_ratio
+        self._lazy = lazy_mode
+        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision)
+
+    def settings(self, attr: ParamAttr, tensor: torch.Tensor) -> Group:
+        decays = self._decays is None or self._decays(attr.name or "")
+        ratio = 1.0 if self._ratio is None else float(self._ratio(_trained(attr, tensor)))
+        own = super().settings(attr, tensor)
+        return own | {"times": own["times"] * ratio, "weight_decay": self._decay if decays else 0.0}
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        if self._lazy and not self.distributed and _has_tables(groups):
+            return torch_rules.PaddleLazyAdam(groups, rate, self._betas, self._epsilon, decoupled=True)
+        return torch.optim.AdamW(groups, rate, betas=self._betas, eps=self._epsilon)
+
+
+class Adamax(Optimizer):
+    states: ClassVar = {"exp_avg": "moment_0", "exp_inf": "inf_norm_0", "step": "step_0"}
+
+    def __init__(
+        self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+        parameters: Any = None, weight_decay: Any = None, grad_clip: Any = None, name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._betas, self._epsilon = (float(beta1), float(beta2)), float(epsilon)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        return torch_rules.PaddleAdamax(groups, rate, self._betas, self._epsilon)
+
+
+class RMSProp(Optimizer):
+    states: ClassVar = {"square_avg": "mean_square_0", "grad_avg": "mean_grad_0", "momentum_buffer": "momentum_0"}
+
+    def __init__(
+        self, learning_rate: Any, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
+        centered: bool = False, parameters: Any = None, weight_decay: Any = None, grad_clip: Any = None,
         name: str | None = None,
     ) -> None:  # fmt: skip
+        self._rho, self._epsilon, self._momentum, self._centered = rho, epsilon, momentum, centered
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._betas, self._epsilon = (beta1, beta2), epsilon
 
-    def make(self, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam(groups, rate, betas=self._betas, eps=self._epsilon)
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        return torch_rules.PaddleRMSProp(groups, rate, self._rho, self._epsilon, self._momentum, self._centered)
+
+
+class Ftrl(Optimizer):
+    """FTRL-Proximal: 1.x's ``FtrlOptimizer``."""
+
+    states: ClassVar = {"square": "squared_0", "linear": "linear_0"}
+    adds_decay = False
+
+    def __init__(
+        self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5, parameters: Any = None,
+        weight_decay: Any = None, grad_clip: Any = None, name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._l1, self._l2, self._power = float(l1), float(l2), float(lr_power)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        return TorchFtrl(groups, rate, self._l1, self._l2, self._power)
+
+
+class Lamb(Optimizer):
+    """LAMB. Its steps are as long as the whole parameter's norm says, so it cannot train a table's rows."""
+
+    states: ClassVar = _MOMENTS
+    adds_decay = False
+
+    def __init__(
+        self, learning_rate: Any = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
+        epsilon: float = 1e-6, parameters: Any = None, grad_clip: Any = None,
+        exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None, multi_precision: bool = False,
+        always_adapt: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._betas, self._epsilon = (float(beta1), float(beta2)), float(epsilon)
+        self._decay, self._excludes, self._adapts = float(lamb_weight_decay), exclude_from_weight_decay_fn, always_adapt
+        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision)
+
+    def settings(self, attr: ParamAttr, tensor: torch.Tensor) -> Group:
+        excluded = self._excludes is not None and self._excludes(_trained(attr, tensor))
+        return super().settings(attr, tensor) | {"weight_decay": 0.0 if excluded else self._decay}
+
+    def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
+        if _has_tables(groups):
+            raise InvalidArgument(
+                "Lamb needs the norm of whole parameters, and a table's rows are made one by one: use Adam, or "
+                "embeddings with is_sparse=False"
+            )
+        return torch_rules.PaddleLamb(groups, rate, self._betas, self._epsilon, always_adapt=self._adapts)
+
+
+def _has_tables(groups: list[Group]) -> bool:
+    return any(isinstance(parameter, TableParameter) for group in groups for parameter in group["params"])

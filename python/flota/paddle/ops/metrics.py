@@ -1,0 +1,103 @@
+"""Metrics, and looking at values while a program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.paddle.dtypes import name_of
+from flota.paddle.ops.registry import operation
+
+
+@operation
+def accuracy(input: Any, label: Any, k: int = 1) -> Any:
+    """The part of the samples whose label is among the ``k`` classes of the greatest scores."""
+    best = torch.topk(input, k, -1).indices
+    return (best == label.reshape(-1, 1)).any(-1).to(torch.float32).mean()
+
+
+@operation
+def auc(
+    input: Any,
+    label: Any,
+    stat_pos: Any,
+    stat_neg: Any,
+    curve: str = "ROC",
+    num_thresholds: int = 4095,
+    slide_steps: int = 0,
+) -> Any:
+    """The area under the curve, and the new counts.
+
+    ``input``: the probability of a click, in the last column. ``stat_pos``, ``stat_neg``: how many clicked and others
+    there have been in each of ``num_thresholds + 1`` buckets of probability, int64: [1, buckets] of all batches; or,
+    with ``slide_steps``, [slide_steps, buckets] of that many last ones, each in its own row.
+    """
+    if curve not in ("ROC", "PR"):
+        raise InvalidArgument(f"auc: curve is ROC or PR, not {curve!r}")
+    buckets = (input[..., -1].reshape(-1) * num_thresholds).to(torch.int64).clamp(0, num_thresholds)
+    clicked = (label.reshape(-1) > 0).to(torch.int64)
+    counts = []
+    for before, own in ((stat_pos, clicked), (stat_neg, 1 - clicked)):
+        batch = torch.zeros_like(before[-1]).index_add(0, buckets, own).unsqueeze(0)
+        counts.append(torch.cat([before[1:], batch]) if slide_steps else before + batch)
+    above = [each.sum(0).flip(0).cumsum(0).to(torch.float64) for each in counts]
+    return _area(above[0], above[1], curve), *counts
+
+
+def _area(positives: torch.Tensor, negatives: torch.Tensor, curve: str) -> torch.Tensor:
+    """``positives``, ``negatives``: how many there are above each threshold, from the highest. Without any of one kind
+    there is no curve, and the area is 0."""
+    start = positives.new_zeros(1)
+    if curve == "ROC":
+        across, up = torch.cat([start, negatives]), torch.cat([start, positives])
+        whole = negatives[-1] * positives[-1]
+    else:
+        across = torch.cat([start, positives])
+        taken = positives + negatives
+        up = torch.cat([start + 1, torch.where(taken > 0, positives / taken.clamp(min=1), 1.0)])
+        whole = positives[-1] * (negatives[-1] > 0)
+    area = torch.trapezoid(up, across)
+    return torch.where(whole > 0, area / whole.clamp(min=1), 0.0)
+
+
+@operation(effect=True, known_as="print")
+def Print(  # noqa: N802 (so scripts call it)
+    input: Any,
+    first_n: int = -1,
+    message: str | None = None,
+    summarize: int = 20,
+    print_tensor_name: bool = True,
+    print_tensor_type: bool = True,
+    print_tensor_shape: bool = True,
+    print_tensor_layout: bool = True,
+    print_tensor_lod: bool = True,
+    print_phase: str = "both",
+) -> Any:
+    """Prints the value whenever it is computed, and its gradient; returns the value. ``summarize``: how many elements;
+    -1: all. A value has neither name nor layout here: say in ``message`` which it is."""
+    if first_n > 0:
+        raise InvalidArgument("Print: first_n is not known here: it prints every time")
+    phase = print_phase.lower()
+    if phase not in ("forward", "backward", "both"):
+        raise InvalidArgument(f"Print: print_phase is forward, backward or both, not {print_phase!r}")
+    if input.is_meta:
+        return input.clone()
+
+    def show(value: torch.Tensor, what: str) -> None:
+        lines = [f"{message} {what}".strip() if message else what]
+        if print_tensor_shape:
+            lines.append(f"  - shape: {list(value.shape)}")
+        if print_tensor_type:
+            lines.append(f"  - dtype: {name_of(value.dtype)}")
+        flat = value.detach().reshape(-1)
+        lines.append(f"  - data: {(flat if summarize < 0 else flat[:summarize]).tolist()}")
+        print("\n".join(lines), flush=True)
+
+    result = input.clone()
+    if phase != "backward":
+        show(result, "")
+    if phase != "forward" and result.requires_grad:
+        result.register_hook(lambda gradient: show(gradient, "(gradient)"))
+    return result

@@ -1,0 +1,153 @@
+"""Sequences of different lengths: what is one of each, and what is one of each of their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flota.errors import InvalidArgument
+from flota.paddle.jagged import Jagged
+from flota.paddle.ops.registry import operation
+
+_REDUCED = {"sum": "sum", "average": "mean", "sqrt": "sum", "max": "max", "min": "min"}
+
+
+def _sequences(value: Any, which: str) -> Jagged:
+    if not isinstance(value, Jagged):
+        raise InvalidArgument(f"{which} needs sequences: an input with lod_level=1")
+    return value
+
+
+def _beside(each: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """One number for each sequence, so that it stands beside rows of values."""
+    return each.reshape(-1, *[1] * (values.dim() - 1))
+
+
+@operation(sequences=True)
+def sequence_pool(input: Any, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Any:
+    """One row for each sequence. Of an empty one it is ``pad_value``. ``is_test`` changes nothing."""
+    return _pooled(_sequences(input, "sequence_pool"), pool_type.lower(), pad_value)
+
+
+@operation(sequences=True)
+def sequence_first_step(input: Any) -> Any:
+    return _pooled(_sequences(input, "sequence_first_step"), "first")
+
+
+@operation(sequences=True)
+def sequence_last_step(input: Any) -> Any:
+    return _pooled(_sequences(input, "sequence_last_step"), "last")
+
+
+def _pooled(input: Jagged, kind: str, pad_value: float = 0.0) -> torch.Tensor:
+    if kind not in _REDUCED and kind not in ("first", "last"):
+        raise InvalidArgument(f"pool_type is sum, average, sqrt, max, min, first or last, not {kind!r}")
+    values, offsets = input.values, input.offsets
+    if values.is_meta:
+        return values.new_empty(input.count, *values.shape[1:])
+    if len(values) == input.count and bool((offsets.diff() == 1).all()):
+        return values  # each sequence is one value
+    pooled = _ends(input, kind) if kind in ("first", "last") else _reduced(input, kind)
+    empty = input.lengths() == 0
+    return pooled.masked_fill(_beside(empty, values), pad_value) if bool(empty.any()) else pooled
+
+
+def _ends(input: Jagged, kind: str) -> torch.Tensor:
+    """The first or last value of each sequence; of an empty one, any."""
+    if not len(input.values):
+        return input.values.new_zeros(input.count, *input.values.shape[1:])
+    places = input.offsets[:-1] if kind == "first" else input.offsets[1:] - 1
+    return input.values[places.clamp(0, len(input.values) - 1)]
+
+
+def _reduced(input: Jagged, kind: str) -> torch.Tensor:
+    values = input.values
+    if not len(values):
+        return values.new_zeros(input.count, *values.shape[1:])
+    first = 0.0 if _REDUCED[kind] == "sum" else None
+    flat = values.reshape(len(values), -1)
+    pooled = torch.segment_reduce(flat, _REDUCED[kind], offsets=input.offsets, initial=first)
+    pooled = pooled.reshape(input.count, *values.shape[1:])
+    if kind != "sqrt":
+        return pooled
+    return pooled / _beside(input.lengths().clamp(min=1).to(values.dtype).sqrt(), values)
+
+
+@operation(sequences=True)
+def sequence_softmax(input: Any) -> Any:
+    """The softmax of each sequence's numbers."""
+    input = _sequences(input, "sequence_softmax")
+    values = input.values
+    if values.is_meta or not len(values):
+        return input.with_values(values.clone())
+    flat = values.reshape(-1)
+    members = input.members()
+    greatest = torch.segment_reduce(flat.detach(), "max", offsets=input.offsets)
+    powers = torch.exp(flat - greatest[members])
+    sums = flat.new_zeros(input.count).index_add(0, members, powers)
+    return input.with_values((powers / sums[members]).reshape(values.shape))
+
+
+@operation(sequences=True)
+def sequence_expand_as(x: Any, y: Any) -> Any:
+    """Row i of ``x``, as often as sequence i of ``y`` is long."""
+    y = _sequences(y, "sequence_expand_as")
+    rows = x.values if isinstance(x, Jagged) else x
+    if rows.is_meta:
+        return y.with_values(rows.new_empty(y.values.shape[0], *rows.shape[1:]))
+    return y.with_values(rows[y.members()])
+
+
+@operation(sequences=True)
+def sequence_reverse(x: Any) -> Any:
+    x = _sequences(x, "sequence_reverse")
+    if x.values.is_meta:
+        return x.with_values(x.values.clone())
+    members = x.members()
+    places = x.offsets[:-1][members] + x.offsets[1:][members] - 1 - torch.arange(len(members), device=members.device)
+    return x.with_values(x.values[places])
+
+
+@operation(sequences=True)
+def sequence_pad(x: Any, pad_value: Any, maxlen: int | None = None) -> Any:
+    """[sequences, longest, …] and the sequences' lengths. ``maxlen``: the length of all, instead of the longest's."""
+    x = _sequences(x, "sequence_pad")
+    lengths = x.lengths()
+    if x.values.is_meta:
+        # The longest is not known: a number that depends on the batch.
+        width = x.values.shape[0] if maxlen is None else maxlen
+        return x.values.new_empty(x.count, width, *x.values.shape[1:]), lengths
+    longest = int(lengths.max()) if x.count else 0
+    if maxlen is not None and maxlen < longest:
+        raise InvalidArgument(f"sequence_pad: there is a sequence of {longest}, and maxlen is {maxlen}")
+    width = longest if maxlen is None else maxlen
+    members = x.members()
+    within = torch.arange(len(members), device=members.device) - x.offsets[:-1][members]
+    value = torch.as_tensor(pad_value, dtype=x.values.dtype, device=x.values.device)
+    padded = value.expand(x.count, width, *x.values.shape[1:]).clone()
+    return padded.index_put((members, within), x.values), lengths
+
+
+@operation(sequences=True)
+def sequence_unpad(x: Any, length: Any) -> Any:
+    """The first so many of each row, as sequences."""
+    counts = length.reshape(-1).long()
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    if x.is_meta:
+        return Jagged(x.new_empty(x.shape[0] * x.shape[1], *x.shape[2:]), offsets)
+    kept = torch.arange(x.shape[1], device=x.device) < counts.unsqueeze(1)
+    return Jagged(x[kept], offsets)
+
+
+@operation(sequences=True)
+def sequence_concat(input: Any) -> Any:
+    """Sequence i of each, one after the other."""
+    parts = [_sequences(each, "sequence_concat") for each in input]
+    values = torch.cat([part.values for part in parts])
+    lengths = torch.stack([part.lengths() for part in parts]).sum(0)
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    if values.is_meta:
+        return Jagged(values, offsets)
+    order = torch.argsort(torch.cat([part.members() for part in parts]), stable=True)
+    return Jagged(values[order], offsets)

@@ -1,0 +1,51 @@
+"""``paddle.optimizer.lr``: schedulers, and 1.x's decays, which advance by themselves."""
+
+from flota.paddle.optimizer.decays import (
+    cosine_decay,
+    exponential_decay,
+    inverse_time_decay,
+    linear_lr_warmup,
+    natural_exp_decay,
+    noam_decay,
+    piecewise_decay,
+    polynomial_decay,
+)
+from flota.paddle.optimizer.schedulers import (
+    CosineAnnealingDecay,
+    ExponentialDecay,
+    InverseTimeDecay,
+    LambdaDecay,
+    LinearWarmup,
+    LRScheduler,
+    MultiStepDecay,
+    NaturalExpDecay,
+    NoamDecay,
+    PiecewiseDecay,
+    PolynomialDecay,
+    ReduceOnPlateau,
+    StepDecay,
+)
+
+__all__ = [
+    "CosineAnnealingDecay",
+    "ExponentialDecay",
+    "InverseTimeDecay",
+    "LRScheduler",
+    "LambdaDecay",
+    "LinearWarmup",
+    "MultiStepDecay",
+    "NaturalExpDecay",
+    "NoamDecay",
+    "PiecewiseDecay",
+    "PolynomialDecay",
+    "ReduceOnPlateau",
+    "StepDecay",
+    "cosine_decay",
+    "exponential_decay",
+    "inverse_time_decay",
+    "linear_lr_warmup",
+    "natural_exp_decay",
+    "noam_decay",
+    "piecewise_decay",
+    "polynomial_decay",
+]
