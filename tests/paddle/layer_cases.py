@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from golden_cases import FUNCTIONAL, ROWS, Case, Made, between, different, given, real, shares, whole
+from golden_cases import FUNCTIONAL, ROWS, Case, Made, between, different, real, shares, whole
 
 X = {"x": real(ROWS, 3)}
 
@@ -104,22 +104,6 @@ def _normed(label: str, made: Made, **options: Any) -> Case:
     )
 
 
-def _gru(paddle: Any, inputs: Any, initial_states: Any, weights: Any, bidirectional: bool, sequence_length: Any) -> Any:
-    layer = paddle.nn.GRU(3, 2, direction="bidirect" if bidirectional else "forward")
-    for own, value in zip(layer.parameters(), weights, strict=True):
-        own.set_value(value)
-    return layer(inputs, initial_states, sequence_length)
-
-
-def _gru_cell(paddle: Any, inputs: Any, states: Any, **weights: Any) -> Any:
-    cell = paddle.nn.GRUCell(3, 2)
-    for name, value in weights.items():
-        # As a buffer the value itself takes part, and has a gradient.
-        delattr(cell, name)
-        object.__setattr__(cell, name, value)
-    return cell(inputs, states)[0]
-
-
 NORMS = [
     _normed("rows", real(ROWS, 3), training=True),
     _normed("one-row", real(1, 3, 5), training=True, data_format="NCL"),
@@ -208,35 +192,6 @@ NORMS = [
     Case(
         "adaptive_avg_pool2d", {"x": real(ROWS, 2, 6, 5)}, {"output_size": [2, 1]}, FUNCTIONAL + "adaptive_avg_pool2d"
     ),
-    Case(
-        "gru_cell",
-        {
-            "inputs": real(ROWS, 3),
-            "states": real(ROWS, 2),
-            "weight_ih": real(6, 3),
-            "weight_hh": real(6, 2),
-            "bias_ih": real(6),
-            "bias_hh": real(6),
-        },
-        reference=_gru_cell,
-    ),
-    *[
-        Case(
-            "gru",
-            {
-                "inputs": real(ROWS, 4, 3),
-                "initial_states": real(directions, ROWS, 2),
-                "weights": [real(6, 3), real(6, 2), real(6), real(6)] * directions,
-                "sequence_length": given([4, 2, 1, 3, 4, 2, 1], "int64"),
-            },
-            {"bidirectional": directions == 2},
-            _gru,
-            label,
-            # Of both directions, with lengths, the reference's gradients are not those of its results.
-            fixed=("weights", "inputs", "initial_states") if directions == 2 else ("weights",),
-        )
-        for label, directions in (("forward", 1), ("both", 2))
-    ],
 ]
 
 CASES = [*LAYERS, *NORMS]

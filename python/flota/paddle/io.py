@@ -143,4 +143,10 @@ class DataLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> GeneratorLoader:
+        """``capacity`` and ``use_double_buffer`` are how far the reference reads ahead; here a batch is made when it is
+        asked for."""
+        if use_multiprocess:
+            raise InvalidArgument(
+                "from_generator: use_multiprocess would have no effect: the generator runs in this process"
+            )
         return GeneratorLoader(feed_list, iterable, return_list)

@@ -50,7 +50,7 @@ def distributed_optimizer(optimizer: Optimizer, strategy: Any = None) -> Distrib
     return DistributedOptimizer(optimizer, strategy)
 
 
-def init_server(dirname: Any = None, var_names: Any = None, **_: Any) -> None:
+def init_server(dirname: Any = None, var_names: Any = None) -> None:
     if var_names is not None:
         raise InvalidArgument("init_server: var_names is not known here; a server loads its share of all tables")
     flota.init_server(dirname)
@@ -58,6 +58,8 @@ def init_server(dirname: Any = None, var_names: Any = None, **_: Any) -> None:
 
 def init_worker(scopes: Any = None) -> None:
     """Connects to the servers. Parameters that have no value yet get their first one: worker 0's are the job's."""
+    if scopes is not None:
+        raise InvalidArgument("init_worker: scopes is not known here; the job trains in the global scope")
     training = _Minimized.training
     if training is None or _Minimized.startup is None:
         raise InvalidArgument("call fleet.distributed_optimizer(…).minimize(loss) before init_worker()")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 
 import flota
 from flota.errors import InvalidArgument
+from flota.paddle.core import CUDAPlace
 from flota.paddle.graph.compiled import Compiled, Feed, compile_program
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import Scope, global_scope
@@ -23,9 +24,13 @@ _Key = tuple[int, tuple[str, ...], bool]
 
 
 class Executor:
-    """Runs programs. ``place`` is where: the CPU, unless it is ``CUDAPlace``."""
+    """Runs programs, on the CPU."""
 
     def __init__(self, place: Any = None) -> None:
+        if isinstance(place, CUDAPlace):
+            raise InvalidArgument(
+                "programs run on the CPU: give CPUPlace(), or train a torch model on the GPU by flota.nn"
+            )
         self.place = place
         self._compiled: dict[int, tuple[Program, dict[_Key, Compiled]]] = {}
 
@@ -86,15 +91,8 @@ class Executor:
         program = default_main_program() if program is None else program
         if not program.trainings:
             raise InvalidArgument("the program trains nothing: call minimize first, or infer_from_dataset")
-        step = self._step_of(program, fetch_list, global_scope() if scope is None else scope, thread)
-        flota.train_from_dataset(
-            step,
-            _needed(dataset),
-            fetch_list=[name_of(each) for each in fetch_list or ()],
-            fetch_info=fetch_info,
-            print_period=print_period,
-            debug=debug,
-        )
+        shown = fetch_list, fetch_info, print_period, debug
+        self._run_over(flota.train_from_dataset, program, dataset, scope, thread, *shown)
 
     def infer_from_dataset(
         self,
@@ -111,20 +109,30 @@ class Executor:
         program = default_main_program() if program is None else program
         if program.trainings:
             program = program.clone(for_test=True)
-        step = self._step_of(program, fetch_list, global_scope() if scope is None else scope, thread)
-        flota.infer_from_dataset(
-            step,
-            _needed(dataset),
-            fetch_list=[name_of(each) for each in fetch_list or ()],
-            fetch_info=fetch_info,
-            print_period=print_period,
-            debug=debug,
-        )
+        shown = fetch_list, fetch_info, print_period, debug
+        self._run_over(flota.infer_from_dataset, program, dataset, scope, thread, *shown)
 
-    def _step_of(self, program: Program, fetch_list: Sequence[Any] | None, scope: Scope, thread: int) -> Any:
+    def _run_over(
+        self,
+        loop: Callable[..., Any],
+        program: Program,
+        dataset: Any,
+        scope: Scope | None,
+        thread: int,
+        fetch_list: Sequence[Any] | None,
+        fetch_info: Sequence[str] | None,
+        print_period: int,
+        debug: bool,
+    ) -> None:
+        if dataset is None:
+            raise InvalidArgument("there is no data set: give dataset=…")
         if thread not in (0, 1):
-            raise InvalidArgument(f"thread={thread}: a program is trained by one thread, and read by the data set's")
+            raise InvalidArgument(f"thread={thread}: a program is run by one thread; more read, by thread_num of init")
         wanted = [name_of(each) for each in fetch_list or ()]
+        step = self._step_of(program, wanted, global_scope() if scope is None else scope)
+        loop(step, dataset, fetch_list=wanted, fetch_info=fetch_info, print_period=print_period, debug=debug)
+
+    def _step_of(self, program: Program, wanted: Sequence[str], scope: Scope) -> Any:
         losses = [training.loss.name for training in program.trainings]
 
         def step(batch: Feed) -> dict[str, Any]:
@@ -137,12 +145,6 @@ class Executor:
     def close(self) -> None:
         """Forgets what was compiled."""
         self._compiled.clear()
-
-
-def _needed(dataset: Any) -> Any:
-    if dataset is None:
-        raise InvalidArgument("there is no data set: give dataset=…")
-    return dataset
 
 
 def read_feed(program: Program, feed: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:

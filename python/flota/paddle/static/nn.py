@@ -110,6 +110,12 @@ def sparse_embedding(
     slot: int | None = None,
 ) -> Any:
     """A row for each id of any 64 bits: tables hold as many rows as there are ids."""
+    if entry is not None:
+        raise InvalidArgument("sparse_embedding: entry would have no effect yet: every id gets a row; leave it out")
+    if is_test:
+        raise InvalidArgument("sparse_embedding: is_test would have no effect: clone the program with for_test=True")
+    if table_class != "MemorySparseTable" or slot is not None:
+        raise InvalidArgument("sparse_embedding: there is one kind of table: leave table_class and slot out")
     return embedding(input, size, True, True, padding_idx, param_attr, dtype, bounded=False, entry=entry)
 
 
