@@ -285,16 +285,21 @@ class Fleet:
         if self.is_first_worker():
             saving.save(optimizer, self._client, dirname, self._source())
 
-    def load_model(self, dirname: str | os.PathLike[str]) -> None:
-        """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it."""
+    def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+        """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.
+
+        ``weights_only``: leaves out the optimizer's state and how far the data was trained, so that another optimizer,
+        or none, goes on with the weights.
+        """
         optimizer = self._training()
-        close_passes()  # they are of the data before
+        if not weights_only:
+            close_passes()  # they are of the data before
         if self.placement.local:
-            saving.load_local(optimizer, dirname)
+            saving.load_local(optimizer, dirname, weights_only)
             return
         self._pause()
         job = Job(self._connected(), self.placement.index, self.placement.worker_num)
-        saving.load_remote(optimizer, job, dirname)
+        saving.load_remote(optimizer, job, dirname, weights_only)
 
     def save_inference_model(
         self, dirname: str | os.PathLike[str], model: torch.nn.Module, example_inputs: Sequence[Any]

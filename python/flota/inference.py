@@ -11,22 +11,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch.utils import _pytree as pytree
 
-from flota import _core
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
-from flota.communicator.geo import GeoStore
-from flota.communicator.stores import LocalStore, RemoteStore
+from flota.communicator.contents import all_rows, default_of, spec_of
 from flota.errors import CheckpointError, InvalidArgument
-from flota.initializer import from_native
 from flota.nn.frozen import FrozenTable, frozen, frozen_rows
-from flota.nn.store import Store
 from flota.nn.table_module import TableModule
-from flota.pages import export_shards
 
 _PROGRAM = "program.json"
 _WEIGHTS = "weights.safetensors"
@@ -46,9 +40,9 @@ def save(
     """
     modules = [module for module in model.modules() if isinstance(module, TableModule)]
     stores = {module.weight.options.name: module.weight.bound() for module in modules}
-    rows = {name: _all_rows(store) for name, store in stores.items()}
+    rows = {name: all_rows(store) for name, store in stores.items()}
     tables = {
-        name: FrozenTable(torch.from_numpy(keys), torch.from_numpy(weights), _default(stores[name]))
+        name: FrozenTable(torch.from_numpy(keys), torch.from_numpy(weights), default_of(stores[name]))
         for name, (keys, weights) in rows.items()
     }
     stands_for = {id(module): frozen(module, tables[module.weight.options.name]) for module in modules}
@@ -57,7 +51,7 @@ def save(
     state, embeddings, aliases = _sorted_out(program, tables)
     with CheckpointWriter(dirname, kind="inference", source=source) as writer:
         for name, (keys, weights) in rows.items():
-            writer.add_embedding(_spec(stores[name]), keys, weights)
+            writer.add_embedding(spec_of(stores[name]), keys, weights)
         writer.add_bytes(_WEIGHTS, safetensors.torch.save(state))
         writer.add_bytes(_PROGRAM, _to_json(program))
         parameters = list(program.graph_signature.parameters)
@@ -92,29 +86,6 @@ def load(dirname: str | os.PathLike[str]) -> torch.nn.Module:
 
 
 # --- rows ---
-
-
-def _all_rows(store: Store) -> tuple[np.ndarray, np.ndarray]:
-    """All keys of a table in order, and their weights."""
-    if isinstance(store, (RemoteStore, GeoStore)):
-        pages = list(store.table.export())
-    else:
-        assert isinstance(store, LocalStore)
-        pages = [part.page for part in export_shards(store.table.export_pages, range(_core.SHARDS), 4096)]
-    if not pages:
-        return np.empty(0, dtype=np.int64), np.empty((0, _spec(store).dim), dtype=np.float32)
-    keys = np.concatenate([page.keys for page in pages])
-    order = np.argsort(keys)
-    return keys[order], np.concatenate([page.weights for page in pages])[order]
-
-
-def _spec(store: Store) -> _core.TableSpec:
-    assert isinstance(store, (RemoteStore, LocalStore, GeoStore))
-    return store.table.spec
-
-
-def _default(store: Store) -> float:
-    return from_native(_spec(store).init).average()
 
 
 def _read_table(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from flota import _core
-from flota.checkpoint.job import check_same, fresh_rows, load_job, save_job
+from flota.checkpoint.job import begun_rows, check_same, load_job, save_job, saved_rows
 from flota.checkpoint.parameters import parameter_of, put_back
 from flota.checkpoint.position import going_on, to_json, told
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
+from flota.communicator.contents import import_page, pages_of, spec_of
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
@@ -30,14 +31,12 @@ from flota.initializer import Constant
 from flota.nn.table import TableParameter
 from flota.optim import Ftrl, rule_of
 from flota.pages import export_shards, rows_a_page
-from flota.rules import Rule, from_native
+from flota.rules import SGD, Rule, from_native
 
 Path = str | os.PathLike[str]
 
 # torch's optimizers that keep no count of their own for each parameter.
 _WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
-
-_PAGE_ROWS = 4096
 
 
 def model_tables(optimizer: DistributedOptimizer) -> set[str]:
@@ -154,28 +153,31 @@ def _dense_spec(name: str, parameter: torch.nn.Parameter, rule: Rule) -> _core.T
 # --- loading ---
 
 
-def load_local(optimizer: DistributedOptimizer, dirname: Path) -> None:
+def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: bool = False) -> None:
     """Loads into this process's tables and parameters. Nothing changes before all settings have been compared."""
-    _refuse_what_no_rule_stands_for(optimizer)
+    if not weights_only:
+        _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
     check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
     names = dense_names(optimizer)
     dense = {names[parameter]: (parameter, group) for parameter, group in optimizer.dense() if parameter.requires_grad}
     for name, (parameter, group) in dense.items():
-        check_same(checkpoint, name, _dense_spec(name, parameter, rule_of(optimizer.wrapped, group)))
+        rule = SGD() if weights_only else rule_of(optimizer.wrapped, group)
+        check_same(checkpoint, name, _dense_spec(name, parameter, rule), weights_only)
     for handle in _handles(optimizer):
-        check_same(checkpoint, handle.options.name, _local(handle).table.spec)
+        check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
     for handle in _handles(optimizer):
-        table = _local(handle).table
-        mine = (part.page for part in export_shards(table.export_pages, range(_core.SHARDS), _PAGE_ROWS))
-        for page in itertools.chain(fresh_rows(table.spec, mine), checkpoint.rows(handle.options.name)):
-            state_floats = page.state.shape[1]
-            columns = page.columns(handle.options.name, table.dim, state_floats)
-            table.import_rows(len(columns.keys), table.dim, state_floats, *columns.addresses())
+        store, spec = handle.bound(), spec_of(handle.bound())
+        anew = (part for page in list(pages_of(store)) for part in begun_rows(spec, page.keys))
+        for page in itertools.chain(anew, saved_rows(checkpoint, handle.options.name, spec, weights_only)):
+            import_page(store, page)
     for name, values in checkpoint.parameters():
         if name in dense:
             parameter, _ = dense[name]
-            put_back(parameter, optimizer.state[parameter], values, not isinstance(optimizer.wrapped, _WITHOUT_STEPS))
+            state: dict[str, Any] = {} if weights_only else optimizer.state[parameter]
+            put_back(parameter, state, values, not isinstance(optimizer.wrapped, _WITHOUT_STEPS))
+    if weights_only:
+        return
     _go_on_with_data(checkpoint)
     _resume(optimizer, checkpoint.step)
 
@@ -187,7 +189,7 @@ def _go_on_with_data(checkpoint: Checkpoint) -> None:
         print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
 
 
-def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> None:
+def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weights_only: bool = False) -> None:
     """Every worker calls it. Worker 0 loads into the servers' tables; then all take the dense parameters.
 
     While it loads, worker 0 tells the others now and then that it is alive, so that they wait as long as it takes and
@@ -198,25 +200,26 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> Non
         step = _wait_for_first(job)
     else:
         try:
-            step = _load_as_first(optimizer, job, dirname)
+            step = _load_as_first(optimizer, job, dirname, weights_only)
         except FlotaError as error:
             _tell(job, b"failed", str(error).encode())
             raise
     _resume(optimizer, step)
 
 
-def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path) -> int:
+def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path, weights_only: bool) -> int:
     checkpoint = Checkpoint(dirname)
     check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
     last = time.monotonic()
-    for _ in load_job(job.client, checkpoint):
+    for _ in load_job(job.client, checkpoint, weights_only):
         if time.monotonic() - last > job.client.timeout / 4:
             _tell(job, b"more")
             last = time.monotonic()
-    if what := told(going_on(checkpoint.manifest.data)):
+    if not weights_only and (what := told(going_on(checkpoint.manifest.data))):
         print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
-    _tell(job, b"done", str(checkpoint.step).encode())
-    return checkpoint.step
+    step = optimizer.steps if weights_only else checkpoint.step
+    _tell(job, b"done", str(step).encode())
+    return step
 
 
 def _tell(job: Job, *parts: bytes) -> list[bytes]:

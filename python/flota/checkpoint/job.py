@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flota import _core
 from flota.checkpoint.position import going_on
@@ -71,10 +73,13 @@ def _save_parameter(writer: CheckpointWriter, table: DenseTable) -> None:
     writer.add_parameter(spec, shaped[0], state, updates=updates, last_seen=last_seen)
 
 
-def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec) -> None:
-    """Raises if the checkpoint's table is another than the one that shall be loaded."""
+def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec, weights_only: bool = False) -> None:
+    """Raises if the checkpoint's table is another than the one that shall be loaded. ``weights_only``: how it was
+    trained, and what rows began with, does not matter."""
     saved = checkpoint.manifest.tables[name].spec(name)
     saved.blocks = spec.blocks  # how it is cut does not matter
+    if weights_only:
+        saved.rule, saved.init, saved.seed = spec.rule, spec.init, spec.seed
     if differs := _core.difference(saved, spec):
         raise CheckpointError(
             f"table {name!r} of {checkpoint.path} has other settings than the model's: {differs} "
@@ -82,46 +87,69 @@ def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec) -> None
         )
 
 
-def load_job(client: Client, checkpoint: Checkpoint) -> Iterator[None]:
+def load_job(client: Client, checkpoint: Checkpoint, weights_only: bool = False) -> Iterator[None]:
     """Gives the servers' tables what the checkpoint has for them; a pause after each piece.
 
     What differs is refused before anything is changed. A row that is not in the checkpoint begins anew.
     """
     tables = {name: client.table(name) for name in table_names(client) if name in checkpoint.manifest.tables}
     for name, table in tables.items():
-        check_same(checkpoint, name, table.spec)
+        check_same(checkpoint, name, table.spec, weights_only)
     for name, table in tables.items():
         if isinstance(table, SparseTable):
-            for page in fresh_rows(table.spec, table.export()):
+            mine = (page.keys for page in table.export())
+            for page in itertools.chain.from_iterable(begun_rows(table.spec, keys) for keys in mine):
                 table.import_rows(page)
                 yield
-            for page in checkpoint.rows(name):
-                for part in _parts(page):
+            for page in saved_rows(checkpoint, name, table.spec, weights_only):
+                for part in import_parts(page):
                     table.import_rows(part)
                     yield
     for name, parameter in checkpoint.parameters():
         if isinstance(dense := tables.get(name), DenseTable):
-            _load_parameter(dense, parameter)
+            if weights_only:
+                dense.push(parameter.weights, kind="assign")
+            else:
+                _load_parameter(dense, parameter)
             yield
-    client.native.restore_leases(going_on(checkpoint.manifest.data), client.time(None))
+    if not weights_only:
+        client.native.restore_leases(going_on(checkpoint.manifest.data), client.time(None))
 
 
-def fresh_rows(spec: _core.TableSpec, pages: Iterable[RowPage]) -> Iterator[RowPage]:
-    """The rows of these pages as they were before their first update: a row follows from its key."""
-    for page in pages:
-        fresh = _core.SparseTable(spec)
-        rows = np.empty((len(page.keys), spec.dim), dtype=np.float32)
-        keys = np.ascontiguousarray(page.keys)
-        fresh.pull(_address(keys), len(keys), _address(rows), True)
-        for part in export_shards(fresh.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
-            yield part.page
+def saved_rows(checkpoint: Checkpoint, name: str, spec: _core.TableSpec, weights_only: bool) -> Iterator[RowPage]:
+    """A checkpoint's rows of a table: as they were, or with the state that ``spec`` begins with."""
+    for page in checkpoint.rows(name):
+        if weights_only:
+            yield from begun_rows(spec, page.keys, page.weights)
+        else:
+            yield page
+
+
+def begun_rows(
+    spec: _core.TableSpec, keys: npt.NDArray[np.int64], weights: npt.NDArray[np.float32] | None = None
+) -> Iterator[RowPage]:
+    """These rows as before their first update: with these weights (each key once), or those that follow from their
+    keys."""
+    keys = np.ascontiguousarray(keys)
+    begun = _core.SparseTable(spec)
+    first = np.empty((len(keys), spec.dim), dtype=np.float32)
+    begun.pull(_address(keys), len(keys), _address(first), True)
+    order = np.argsort(keys)
+    for part in export_shards(begun.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
+        page = part.page
+        if weights is None:
+            yield page
+        else:
+            given = weights[order[np.searchsorted(keys, page.keys, sorter=order)]]
+            yield RowPage(page.keys, page.updates, page.last_seen, given, page.state)
 
 
 def _address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _parts(page: RowPage) -> Iterator[RowPage]:
+def import_parts(page: RowPage) -> Iterator[RowPage]:
+    """The page's rows, as many at a time as a message takes."""
     for begin in range(0, len(page.keys), _IMPORT_ROWS):
         yield RowPage(**{name: column[begin : begin + _IMPORT_ROWS] for name, column in vars(page).items()})
 
