@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from flota import roles
 from flota.errors import InvalidArgument
 from flota.roles import LocalRoleMaker, PaddleCloudRoleMaker, Placement, Role, UserDefinedRoleMaker, default_role_maker
+from flota.roles import environment as variables
 
 SERVERS = "10.0.0.1:6001,10.0.0.2:6001"
 WORKERS = "10.0.0.1:7001,10.0.0.2:7001,10.0.0.2:7002"
@@ -16,7 +16,7 @@ SERVER = {**JOB, "TRAINING_ROLE": "PSERVER", "POD_IP": "10.0.0.2", "PADDLE_PORT"
 
 NAMES = [
     value
-    for name, value in vars(roles).items()
+    for name, value in vars(variables).items()
     if name.isupper() and not name.startswith("_") and isinstance(value, str)
 ]
 

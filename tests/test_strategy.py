@@ -161,7 +161,7 @@ REFUSED_SETTINGS = {
     "GPU tables": ([], {"use_ps_gpu": 1}, "use_ps_gpu=1 has no effect: tables live in the servers' memory"),
     "GPU graphs": ([], {"use_gpu_graph": 1}, "use_gpu_graph=1 has no effect"),
     "heter": ([], {"heter_worker_device_guard": "gpu"}, "heter_worker_device_guard='gpu' has no effect: there are no"),
-    "split": ([], {"runtime_split_send_recv": True}, "runtime_split_send_recv=True has no effect: .* always split"),
+    "split": ([], {"runtime_split_send_recv": 1}, "runtime_split_send_recv must be True or False, not 1"),
     "merge in sync": (
         [False],
         {"max_merge_var_num": 4},
@@ -279,7 +279,8 @@ def test_a_transpilers_settings_carry_over():
         ("syncmode", True, r"DistributeTranspilerConfig has no 'syncmode'; did you mean 'sync_mode'\?"),
         ("sync_mode", 1, "sync_mode must be True or False"),
         ("split_method", None, "split_method must be one of RoundRobin, HashName"),
-        ("runtime_split_send_recv", True, "runtime_split_send_recv=True has no effect"),
+        ("enable_dc_asgd", True, "enable_dc_asgd=True has no effect: gradients are not corrected"),
+        ("mode", "nccl2", "mode='nccl2' has no effect: flota trains with parameter servers"),
         ("wait_port", False, "wait_port=False has no effect: init_worker always waits"),
     ],
 )

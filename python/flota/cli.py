@@ -1,4 +1,4 @@
-"""The command ``flota``: ``flota launch …``, ``flota --version``, ``flota --help``."""
+"""The command ``flota``: ``flota launch …``, ``flota pserver …``, ``flota version``, ``flota --help``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from importlib import import_module, metadata
 # Name: (the module whose ``main(arguments)`` does it, what it does). Imported on use: no command pays for another.
 COMMANDS = {
     "launch": ("flota.launch", "start the servers and workers of a job: flota launch --worker_num 2 train.py"),
+    "pserver": ("flota.launch.pserver", "serve parameters in the foreground, for jobs that are started by hand"),
+    "version": ("flota.launch.version", "which flota, and what is in it"),
 }
 
 
@@ -36,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help", "help"):
         print(_help())
         return 0
-    if name in ("-V", "--version", "version"):
+    if name in ("-V", "--version"):
         print(f"flota {metadata.version('flota')}")
         return 0
     if name not in COMMANDS:

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
 from flota.errors import InvalidArgument
+from flota.nn.table import TableParameter
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 
@@ -275,15 +276,26 @@ class Fleet:
 
     # --- saving and loading ---
 
-    def save_persistables(self, dirname: str | os.PathLike[str]) -> None:
-        """Saves all tables: weights and optimizer state of rows and dense parameters, and the step.
+    def begin_rows(self, rows: Sequence[tuple[TableParameter, saving.Rows]]) -> None:
+        """Gives tables rows to begin with. Every worker calls it after ``init_worker``; worker 0's are the job's."""
+        saving.begin_rows(self._training(), self._job(), rows)
+
+    def settle(self) -> None:
+        """All that this worker has learnt is in the tables."""
+        communicator = self._training().communicator
+        assert communicator is not None
+        communicator.settle()
+
+    def save_persistables(self, dirname: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None) -> None:
+        """Saves all tables: weights and optimizer state of rows and dense parameters, and the step. ``files``: others
+        that belong to it, by name.
 
         Worker 0 writes; on other workers the call does nothing. What was at ``dirname`` is replaced in one rename. In
         sync mode the others wait for worker 0 in their next step, for as long as their deadline (``FLOTA_TIMEOUT``).
         """
         optimizer = self._training()
         if self.is_first_worker():
-            saving.save(optimizer, self._client, dirname, self._source())
+            saving.save(optimizer, self._client, dirname, self._source(), files)
 
     def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.
@@ -294,11 +306,11 @@ class Fleet:
         optimizer = self._training()
         if not weights_only:
             close_passes()  # they are of the data before
-        if self.placement.local:
+        job = self._job()
+        if job is None:
             saving.load_local(optimizer, dirname, weights_only)
             return
         self._pause()
-        job = Job(self._connected(), self.placement.index, self.placement.worker_num)
         saving.load_remote(optimizer, job, dirname, weights_only)
 
     def save_inference_model(
@@ -306,16 +318,19 @@ class Fleet:
     ) -> None:
         """Saves the model with all rows of its tables, to be served without servers. Worker 0 writes; on other workers
         the call does nothing. See ``flota.inference.save``."""
-        communicator = self._training().communicator
         if self.is_first_worker():
-            assert communicator is not None
-            communicator.settle()
+            self.settle()
             inference.save(dirname, model, example_inputs, self._source())
 
     def _training(self) -> DistributedOptimizer:
         if self._optimizer is None or self._optimizer.communicator is None:
             raise InvalidArgument("call flota.init_worker() first: it makes the tables that are saved and loaded")
         return self._optimizer
+
+    def _job(self) -> Job | None:
+        if self.placement.local:
+            return None
+        return Job(self._connected(), self.placement.index, self.placement.worker_num)
 
     def _source(self) -> dict[str, Any]:
         mode = self._strategy.mode.name if self._strategy is not None else ""

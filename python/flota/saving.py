@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from flota import _core
-from flota.checkpoint.job import begun_rows, check_same, load_job, save_job, saved_rows
+from flota.checkpoint.job import check_same, load_job, save_job, saved_rows
 from flota.checkpoint.parameters import parameter_of, put_back
 from flota.checkpoint.position import going_on, to_json, told
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
-from flota.communicator.contents import import_page, pages_of, spec_of
+from flota.communicator.contents import Keys, assign, begin_anew, import_page, spec_of
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
@@ -34,6 +35,7 @@ from flota.pages import export_shards, rows_a_page
 from flota.rules import SGD, Rule, from_native
 
 Path = str | os.PathLike[str]
+Rows = tuple[Keys, npt.NDArray[np.float32]]
 
 # torch's optimizers that keep no count of their own for each parameter.
 _WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
@@ -83,11 +85,35 @@ def restored(client: Client) -> Restored | None:
     return Restored(servers[0].values["checkpoint_step"], tables)
 
 
+def begin_rows(optimizer: DistributedOptimizer, job: Job | None, rows: Sequence[tuple[TableParameter, Rows]]) -> None:
+    """Before training, tables that do not begin as their initialisers say get these rows. Every worker calls it; worker
+    0's rows are the job's, unless the servers began with a checkpoint."""
+    if job is None:
+        for handle, (keys, values) in rows:
+            assign(handle.bound(), keys, values)
+        return
+    here = b"" if not rows or restored(job.client) is not None else b"rows"
+    first = job.client.native.gather("flota/begin_rows", job.rank, job.world, here, job.client.time(None))[0]
+    if not first:
+        return
+    if job.rank == 0:
+        for handle, (keys, values) in rows:
+            assign(handle.bound(), keys, values)
+    job.barrier("flota/rows_begun")
+    _resume(optimizer, optimizer.steps)
+
+
 # --- saving ---
 
 
-def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, source: dict[str, Any]) -> None:
-    """Saves the servers' tables, or, without servers, this process's."""
+def save(
+    optimizer: DistributedOptimizer,
+    client: Client | None,
+    dirname: Path,
+    source: dict[str, Any],
+    files: Mapping[str, bytes] | None = None,
+) -> None:
+    """Saves the servers' tables, or, without servers, this process's. ``files``: what else belongs to it."""
     assert optimizer.communicator is not None
     optimizer.communicator.settle()
     tell_trained()
@@ -95,7 +121,7 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
     states = own_coordinator().states() if client is None else client.native.lease_states(client.time(None))
     data = to_json([state for state in states if not state[0].startswith(TEST_PREFIX)])
     if client is not None:
-        save_job(client, dirname, optimizer.steps, source, data)
+        save_job(client, dirname, optimizer.steps, source, data, files or {})
         return
     _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)
@@ -117,6 +143,8 @@ def save(optimizer: DistributedOptimizer, client: Client | None, dirname: Path, 
                 updates=whole.updates,
                 last_seen=whole.last_seen,
             )
+        for name, contents in (files or {}).items():
+            writer.add_bytes(name, contents)
         writer.publish()
 
 
@@ -168,8 +196,8 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
         check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
     for handle in _handles(optimizer):
         store, spec = handle.bound(), spec_of(handle.bound())
-        anew = (part for page in list(pages_of(store)) for part in begun_rows(spec, page.keys))
-        for page in itertools.chain(anew, saved_rows(checkpoint, handle.options.name, spec, weights_only)):
+        begin_anew(store)
+        for page in saved_rows(checkpoint, handle.options.name, spec, weights_only):
             import_page(store, page)
     for name, values in checkpoint.parameters():
         if name in dense:

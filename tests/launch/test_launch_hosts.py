@@ -145,7 +145,7 @@ def test_ips_beside_lists_says_which_host_this_is(plan):
 def test_the_i_th_worker_of_a_host_gets_its_i_th_device(plan):
     job = plan(f"--workers={ELSEWHERE}:1,127.0.0.1,127.0.0.1", f"--servers={ELSEWHERE}:2", "--gpus=0,1,2")
     assert [member.device for member in job.members] == ["0", "1"]
-    assert job.notes == ["2 workers here: not used of --gpus is 2"]
+    assert job.notes[0] == "2 workers here: not used of --gpus is 2"
 
 
 def test_an_ipv6_address_has_brackets(plan):

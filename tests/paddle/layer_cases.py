@@ -181,6 +181,10 @@ NORMS = [
         FUNCTIONAL + "max_pool2d",
         "last",
     ),
+    Case("avg_pool1d", {"x": real(ROWS, 3, 8)}, {"kernel_size": 3, "padding": 1}, FUNCTIONAL + "avg_pool1d"),
+    Case("adaptive_avg_pool1d", {"x": real(ROWS, 3, 8)}, {"output_size": 4}, FUNCTIONAL + "adaptive_avg_pool1d"),
+    Case("adaptive_max_pool1d", {"x": real(ROWS, 3, 8)}, {"output_size": 4}, FUNCTIONAL + "adaptive_max_pool1d"),
+    Case("adaptive_max_pool2d", {"x": real(ROWS, 3, 4, 4)}, {"output_size": 2}, FUNCTIONAL + "adaptive_max_pool2d"),
     Case("avg_pool2d", {"x": real(ROWS, 2, 6, 5)}, {"kernel_size": 2, "padding": 1}, FUNCTIONAL + "avg_pool2d"),
     Case(
         "avg_pool2d",

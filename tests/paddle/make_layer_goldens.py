@@ -1,6 +1,6 @@
 """Writes golden/layers.npz and golden/layers.json: what the reference's layers compute, and how they are made.
 
-    GLOG_minloglevel=3 /tmp/ref/bin/python tests/paddle/make_layer_goldens.py     # paddlepaddle 2.6.2
+    GLOG_minloglevel=3 python tests/paddle/make_layer_goldens.py     # where paddlepaddle 2.6.2 is
 
 The JSON has the cases with their arguments, so that the test builds the same layers; the arrays are inputs, parameters,
 outputs, and the gradients of the outputs' sum weighted by ``cos(0), cos(1), …``.
@@ -127,6 +127,32 @@ CASES = {
     ),
     "simple_rnn": case("SimpleRNN", [real(4, 6, 3)], input_size=3, hidden_size=5, direction="bidirect"),
     "simple_rnn_relu": case("SimpleRNN", [real(4, 6, 3)], input_size=3, hidden_size=5, activation="relu"),
+    "attention": case("MultiHeadAttention", [real(4, 5, 6)], embed_dim=6, num_heads=2),
+    "attention_masked": case(
+        "MultiHeadAttention", [real(4, 5, 6)], {"attn_mask": whole(2, 4, 1, 5, 5)}, embed_dim=6, num_heads=3
+    ),
+    "attention_to_others": case(
+        "MultiHeadAttention",
+        [real(4, 5, 6), real(4, 3, 7), real(4, 3, 2), real(4, 2, 5, 3)],
+        embed_dim=6,
+        num_heads=2,
+        kdim=7,
+        vdim=2,
+        need_weights=True,
+    ),
+    "encoder_layer": case(
+        "TransformerEncoderLayer", [real(4, 5, 6)], d_model=6, nhead=2, dim_feedforward=8, dropout=0.0
+    ),
+    "encoder_layer_norm_first": case(
+        "TransformerEncoderLayer",
+        [real(4, 5, 6), real(4, 1, 5, 5)],
+        evaluate=True,
+        d_model=6,
+        nhead=3,
+        dim_feedforward=8,
+        activation="gelu",
+        normalize_before=True,
+    ),
     "relu": case("ReLU", [real(4, 3)]),
     "prelu": case("PReLU", [real(4, 3)]),
     "prelu_by_channel": case("PReLU", [real(4, 3, 2)], num_parameters=3),

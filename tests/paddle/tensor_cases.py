@@ -25,7 +25,7 @@ ELEMENTS = [
     *each("log log10 log1p log2 reciprocal rsqrt sqrt", between(0.2, 3.0, ROWS, 3)),
     *each("acos asin", between(-0.9, 0.9, ROWS, 3)),
     *each("isfinite isinf isnan nan_to_num", given([[1.0, np.nan], [np.inf, -np.inf]])),
-    *each("logical_not", truth(ROWS, 3)),
+    *each("logical_not bitwise_not", truth(ROWS, 3)),
     # torch's halves go to the even number.
     Case("round", {"x": given([0.5, 1.5, 2.5, -0.5, -1.5, 0.4, -0.6, 3.0])}),
     Case("scale", X, {"scale": 2.5, "bias": 1.0}),
@@ -51,6 +51,9 @@ ELEMENTS = [
     Case("prelu", {"x": real(ROWS, 3), "weight": real(1)}, reference=FUNCTIONAL + "prelu", label="one"),
     Case("prelu", {"x": real(ROWS, 2, 5, 3), "weight": real(3)}, {"data_format": "NHWC"}, FUNCTIONAL + "prelu", "last"),
     Case("glu", {"x": real(ROWS, 6)}, reference=FUNCTIONAL + "glu"),
+    *each("celu softshrink hardshrink tanhshrink thresholded_relu", real(ROWS, 3), FUNCTIONAL),
+    Case("celu", X, {"alpha": 0.5}, FUNCTIONAL + "celu", "alpha"),
+    Case("maxout", {"x": real(ROWS, 6, 2, 2)}, {"groups": 3}, FUNCTIONAL + "maxout"),
 ]
 
 ARITHMETIC = [
@@ -69,6 +72,14 @@ ARITHMETIC = [
     Case("isclose", PAIR, {"rtol": 0.5, "atol": 0.5}),
     Case("add_n", {"inputs": [real(ROWS, 3), real(ROWS, 3), real(ROWS, 3)]}),
     Case("lerp", PAIR, {"weight": 0.3}),
+    *pairs("fmax fmin", real(ROWS, 3), real(ROWS, 3)),
+    Case("mv", {"x": real(ROWS, 3), "vec": real(3)}),
+    Case("trace", {"x": real(ROWS, 3, 3)}, {"offset": 1, "axis1": 1, "axis2": 2}),
+    Case("pairwise_distance", PAIR, reference=FUNCTIONAL + "pairwise_distance"),
+    Case("diff", {"x": real(ROWS, 4)}),
+    Case("rank", {"input": real(ROWS, 3)}),
+    Case("bincount", {"x": whole(0, 5, ROWS)}, {"minlength": 8}),
+    Case("histogram", {"input": between(-2, 2, ROWS, 3)}, {"bins": 4, "min": -1, "max": 1}),
     Case("matmul", {"x": real(ROWS, 3), "y": real(3, 5)}),
     Case("matmul", {"x": real(ROWS, 2, 3), "y": real(3, 5)}, label="batches"),
     Case("matmul", {"x": real(ROWS, 2, 3), "y": real(ROWS, 5, 3)}, {"transpose_y": True}, label="transposed"),

@@ -456,3 +456,17 @@ def test_the_state_of_a_programs_layer_is_set_in_the_scope(static):
     layer.set_state_dict({"weight": np.ones((3, 2), "float32"), "bias": np.zeros(2, "float32")})
     (found,) = executor.run(result.program, feed={"x": np.ones((1, 3), "float32")}, fetch_list=[result])
     assert found.tolist() == [[3.0, 3.0]]
+
+
+def test_an_encoder_has_layers_like_the_first_one(static):
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0), 3, nn.LayerNorm(6))
+    result = encoder(data("x", [-1, 5, 6]))
+    assert result.shape == (-1, 5, 6)
+    assert len(encoder.parameters()) == 3 * 16 + 2
+    assert [layer.full_name() for layer in encoder.layers] == [f"transformer_encoder_layer_{i}" for i in range(3)]
+
+
+def test_a_recurrent_layer_of_unknown_length_is_built_from_one_step(static):
+    outputs, last = nn.GRU(3, 5, num_layers=2, direction="bidirect")(data("x", [-1, -1, 3]))
+    assert outputs.shape == (-1, -1, 10)
+    assert last.shape == (4, -1, 5)

@@ -32,7 +32,7 @@ from flota.errors import InvalidArgument
 from flota.nn.lookup import look_up
 from flota.nn.store import KeyRules
 from flota.nn.table import TableOptions, TableParameter
-from flota.paddle import clip, mode, optimizer, regularizer
+from flota.paddle import clipping, mode, optimizer, regularizer
 from flota.paddle.attributes import ParamAttr
 from flota.paddle.graph.building import data
 from flota.paddle.graph.executor import Executor
@@ -45,7 +45,7 @@ from flota.paddle.static.nn import embedding, fc
 from flota.paddle.tensor import Tensor
 
 # What settings know of the reference's module.
-PADDLE = SimpleNamespace(optimizer=optimizer, regularizer=regularizer, nn=clip)
+PADDLE = SimpleNamespace(optimizer=optimizer, regularizer=regularizer, nn=clipping)
 
 RATES = json.loads((GOLDEN / "learning_rates.json").read_text())
 
@@ -146,7 +146,9 @@ class Eager:
             return lambda *args, **kwargs: kind(*args, parameters=given, **kwargs)
 
         kinds = {name: made(getattr(optimizer, name)) for name in optimizer.__all__ if name not in ("Optimizer", "lr")}
-        return self.make(SimpleNamespace(optimizer=SimpleNamespace(lr=lr, **kinds), regularizer=regularizer, nn=clip))
+        return self.make(
+            SimpleNamespace(optimizer=SimpleNamespace(lr=lr, **kinds), regularizer=regularizer, nn=clipping)
+        )
 
     def loss(self, batch: dict[str, np.ndarray]) -> Tensor:
         table, weight, bias = (self.parameters[name].value for name in FIRST)
@@ -361,8 +363,8 @@ def test_fluid_s_arguments_mean_the_same() -> None:
         (lambda: optimizer.SGD(0.1, parameters=[{"params": []}]), "ParamAttr"),
         (lambda: optimizer.AdamW(0.1, weight_decay=regularizer.L2Decay(0.1)), "number"),
         (lambda: optimizer.SGD(0.1).step(), "without parameters"),
-        (lambda: clip.ClipGradByGlobalNorm(0.0), "above 0"),
-        (lambda: clip.ClipGradByGlobalNorm(1.0, group_name="mine"), "mine"),
+        (lambda: clipping.ClipGradByGlobalNorm(0.0), "above 0"),
+        (lambda: clipping.ClipGradByGlobalNorm(1.0, group_name="mine"), "mine"),
         (lambda: lr.ExponentialDecay(0.1, 1.5), "between 0 and 1"),
         (lambda: lr.PiecewiseDecay([1, 2], [0.1, 0.2]), "one value more"),
         (lambda: lr.LinearWarmup(lr.exponential_decay(0.1, 2, 0.5), 3, 0.0, 0.1), "linear_lr_warmup"),

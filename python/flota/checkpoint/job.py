@@ -38,6 +38,7 @@ def save_job(
     step: int,
     source: Mapping[str, Any],
     data: Sequence[Mapping[str, Any]] = (),
+    files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Saves all tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
     with CheckpointWriter(dirname, step=step, source=source, data=data) as writer:
@@ -49,6 +50,8 @@ def save_job(
                 writer.add_rows(table.spec, table.export_shards(page_rows=rows_a_page(row_bytes)))
             else:
                 _save_parameter(writer, table)
+        for name, contents in (files or {}).items():
+            writer.add_bytes(name, contents)
         writer.publish()
 
 

@@ -19,6 +19,8 @@ Keys = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.float32]
 
 _PAGE_ROWS = 4096
+# Rows that are made to see what they begin with, at a time.
+_FIRST_ROWS = 1 << 17
 
 
 def spec_of(store: Store) -> _core.TableSpec:
@@ -54,10 +56,18 @@ def all_rows(store: Store) -> tuple[Keys, Rows]:
 def first_rows(spec: _core.TableSpec, keys: Keys) -> Rows:
     """What these keys' rows begin with: a row follows from its key."""
     rows = np.empty((len(keys), spec.dim), dtype=np.float32)
-    fresh = _core.SparseTable(spec)
-    keys = np.ascontiguousarray(keys)
-    fresh.pull(_address(keys), len(keys), _address(rows), True)
+    for begin in range(0, len(keys), _FIRST_ROWS):
+        some = np.ascontiguousarray(keys[begin : begin + _FIRST_ROWS])
+        fresh = _core.SparseTable(spec)
+        fresh.pull(_address(some), len(some), _address(rows[begin : begin + _FIRST_ROWS]), True)
     return rows
+
+
+def begin_anew(store: Store) -> None:
+    """All rows are as before their first update."""
+    for page in list(pages_of(store)):
+        for part in begun_rows(spec_of(store), page.keys):
+            import_page(store, part)
 
 
 def import_page(store: Store, page: RowPage) -> None:

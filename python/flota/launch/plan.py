@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from flota import config
 from flota.errors import InvalidArgument
@@ -29,6 +30,9 @@ from flota.launch.hosts import (
 )
 
 LOOPBACK = "127.0.0.1"
+
+# There when the driver is loaded; in containers too that were given a GPU.
+_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,11 @@ def _with_devices(members: list[Member], arguments: Arguments) -> tuple[list[Mem
     workers = [member for member in members if member.role == "worker"]
     unused = devices[len(workers) :]
     notes = [f"{len(workers)} workers here: not used of --gpus is {','.join(unused)}"] if workers and unused else []
+    if workers and not _GPUS.exists():
+        notes.append(
+            f"--gpus={arguments.gpus}, and this host shows no NVIDIA GPU: workers are told of their devices, and "
+            "torch computes on the CPU"
+        )
     turn = itertools.cycle(devices)
     return [replace(m, device=next(turn)) if m.role == "worker" else m for m in members], notes
 

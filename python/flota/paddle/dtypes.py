@@ -54,10 +54,10 @@ class _Default:
     dtype = torch.float32
 
 
-def set_default_dtype(dtype: Any) -> None:
-    wanted = as_dtype(dtype)
+def set_default_dtype(d: Any) -> None:
+    wanted = as_dtype(d)
     if not wanted.is_floating_point:
-        raise InvalidArgument(f"the default type must be one of real numbers, not {dtype!r}")
+        raise InvalidArgument(f"the default type must be one of real numbers, not {d!r}")
     _Default.dtype = wanted
 
 

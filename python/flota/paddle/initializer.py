@@ -40,6 +40,10 @@ class Initializer(ABC):
     def for_rows(self, shape: Shape) -> rows.Initializer:
         """The same for a table's rows, which are made one by one."""
 
+    def given_rows(self, shape: Shape) -> np.ndarray | None:
+        """Rows that a table begins with, where they do not follow from their ids."""
+        return None
+
     def draw(self, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
         name, arguments = self.how(shape)
         made: torch.Tensor = OPERATIONS[name].kernel(shape=list(shape), dtype=dtype, **arguments)
@@ -172,7 +176,12 @@ class Assign(Initializer):
         return "assign_value", {"value": self.value}
 
     def for_rows(self, shape: Shape) -> rows.Initializer:
-        raise InvalidArgument("Assign cannot make a table's rows one by one: set them when they are there")
+        return rows.Constant(0.0)  # of ids beyond the given rows, which are set when the table is made
+
+    def given_rows(self, shape: Shape) -> np.ndarray | None:
+        if self.value.ndim != 2 or self.value.shape[0] > shape[0] or self.value.shape[1] != shape[1]:
+            raise InvalidArgument(f"Assign: the table is {list(shape)}, and the value {list(self.value.shape)}")
+        return self.value
 
 
 @operation

@@ -26,6 +26,9 @@ class Jagged:
     def with_values(self, values: torch.Tensor) -> Jagged:
         return Jagged(values, self.offsets)
 
+    def to(self, device: torch.device) -> Jagged:
+        return Jagged(self.values.to(device), self.offsets.to(device))
+
     def lengths(self) -> torch.Tensor:
         return self.offsets.diff()
 

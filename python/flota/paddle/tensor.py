@@ -10,7 +10,7 @@ import torch
 from flota.paddle.dtypes import as_dtype, default_dtype, name_of
 from flota.paddle.jagged import Jagged, by_values
 from flota.paddle.operand import WithOperators
-from flota.paddle.ops.registry import Operation, call, operands_in, replace_operands
+from flota.paddle.ops.registry import Mode, Operation, call, operands_in, replace_operands
 
 
 class Tensor(WithOperators):
@@ -28,6 +28,13 @@ class Tensor(WithOperators):
         sequences = not operation.sequences and any(isinstance(value, Jagged) for value in operands)
         kernel = by_values(operation.kernel) if sequences else operation.kernel
         return _wrapped(kernel(*plain[0], **plain[1]))
+
+    def become(self, other: Any) -> None:
+        """A tensor that is trained, or that others hold, stays the same object; else gradients flow on through it."""
+        if self.value.is_leaf and self.value.requires_grad:
+            self.set_value(other)
+        else:
+            self.value = other.value
 
     @property
     def shape(self) -> list[int]:
@@ -148,8 +155,16 @@ def _wrapped(value: Any) -> Any:
     return value
 
 
-def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
-    """A tensor of these numbers. Python's real numbers become the default type, numpy's keep theirs."""
+def is_tensor(x: Any) -> bool:
+    """Whether it is a tensor, or a program's variable."""
+    return isinstance(x, WithOperators)
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Any:
+    """A tensor of these numbers, or a program's variable that is always them. Python's real numbers become the default
+    type, numpy's keep theirs."""
+    if Mode.kind is not Tensor:
+        return _always(data, dtype, stop_gradient)
     if isinstance(data, Tensor):
         value = data.value.detach().clone()
     elif isinstance(data, torch.Tensor):
@@ -164,4 +179,19 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     made = Tensor(value)
     if not stop_gradient:
         value.requires_grad_()
+    return made
+
+
+def _always(data: Any, dtype: Any, stop_gradient: bool) -> Any:
+    if is_tensor(data):
+        made = call("assign", data)
+        wanted = made.dtype
+    else:
+        array = np.asarray(data)
+        of_python = array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic))
+        wanted = default_dtype() if of_python else as_dtype(array.dtype)
+        made = call("assign", array)
+    kind = wanted if dtype is None else as_dtype(dtype)
+    made = made if made.dtype == kind else call("cast", made, kind)
+    made.stop_gradient = stop_gradient
     return made

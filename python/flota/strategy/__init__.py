@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from flota.errors import InvalidArgument
 from flota.strategy.distributed import DistributedStrategy
+from flota.strategy.factory import StrategyFactory
 from flota.strategy.modes import Async, Geo, Mode, Sync
-from flota.strategy.transpiler import DistributeTranspilerConfig, StrategyFactory
+from flota.strategy.transpiler import DistributeTranspilerConfig
 
 __all__ = [
     "Async",

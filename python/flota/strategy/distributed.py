@@ -35,13 +35,14 @@ A_SYNC_DEFAULTS: Mapping[str, int | str] = {
     "use_gpu_graph": 0,
 }
 
-SPLITS_ALWAYS = "gradients are always split between the servers when they are sent; leave it out"
 _NO_HETER = "there are no heterogeneous workers here; put the model on a device with model.to(…)"
 _NO_GPU_TABLES = "tables live in the servers' memory; workers on GPUs need no setting but model.to('cuda')"
 
+# Settings that no mode carries: k_steps says which mode it is, and gradients are always split when they are sent.
+_ALWAYS = ("k_steps", "runtime_split_send_recv")
+
 # Settings that mean nothing in any mode: their defaults pass, as what Fleet would have them be anyway.
 _MEANINGLESS = {
-    "runtime_split_send_recv": SPLITS_ALWAYS,
     "heter_worker_device_guard": _NO_HETER,
     "lr_decay_steps": "learning rates travel with each push; use a torch.optim.lr_scheduler",
     "use_ps_gpu": _NO_GPU_TABLES,
@@ -74,7 +75,7 @@ class Options:
 
     @classmethod
     def _names(cls) -> set[str]:
-        return {*cls._checks, *(name for name, member in vars(cls).items() if isinstance(member, property))}
+        return {*cls._checks, *(name for name in dir(cls) if isinstance(getattr(cls, name), property))}
 
 
 def check_split_method(name: str, value: object) -> SplitMethod:
@@ -187,7 +188,7 @@ class DistributedStrategy(Options):
         settings = {**configs, "max_staleness": getattr(self._mode, "max_staleness", None)}
         acting = {field.name for field in fields(kind)}
         for name, value in settings.items():
-            if name not in acting and name != "k_steps" and value != A_SYNC_DEFAULTS.get(name):
+            if name not in acting and name not in _ALWAYS and value != A_SYNC_DEFAULTS.get(name):
                 raise InvalidArgument(
                     f"{name}={value!r} has no effect in {kind.name} mode: {_MODE_REASONS[kind]}; leave it out"
                 )
@@ -227,7 +228,9 @@ def _check_setting(name: str, value: Any) -> None:
         raise InvalidArgument(f"max_staleness is not Fleet's: use DistributedStrategy(Async(max_staleness={value!r}))")
     if name not in A_SYNC_DEFAULTS:
         raise checks.unknown("a_sync_configs", name, A_SYNC_DEFAULTS)
-    if name in _MEANINGLESS:
+    if name == "runtime_split_send_recv":
+        checks.flag(name, value)  # True is what always happens; False, the default, is what scripts leave it at
+    elif name in _MEANINGLESS:
         if value != A_SYNC_DEFAULTS[name]:
             raise InvalidArgument(f"a_sync_configs: {name}={value!r} has no effect: {_MEANINGLESS[name]}")
     elif name == "k_steps":

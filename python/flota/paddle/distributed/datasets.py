@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import torch
@@ -10,6 +11,32 @@ from flota import data
 from flota.data.slots import Arrays, Slots
 from flota.errors import InvalidArgument
 from flota.paddle.jagged import Jagged
+
+# The settings of ``init``, in the order in which they may be given without names.
+_SETTINGS = (
+    "batch_size",
+    "thread_num",
+    "use_var",
+    "pipe_command",
+    "input_type",
+    "fs_name",
+    "fs_ugi",
+    "download_cmd",
+)
+_OWN = ("sharing", "on_error", "lease_seconds")  # flota's, by name only
+
+# What the reference's data sets in memory can be told beside them: the value that asks for nothing, and why there is no
+# other.
+_NOT_HERE: dict[str, tuple[Any, str]] = {
+    "candidate_size": (10000, "slots_shuffle moves values among all samples of this worker"),
+    "data_feed_type": ("MultiSlotInMemoryDataFeed", "samples are slots"),
+    "fleet_send_batch_size": (1024, "global_shuffle sends as fast as the others receive"),
+    "fleet_send_sleep_seconds": (0, "global_shuffle sends as fast as the others receive"),
+    "merge_size": (-1, "a line is a sample, and is not merged with others"),
+    "parse_content": (False, "a line is slots only"),
+    "parse_ins_id": (False, "a line is slots only: make the id a slot"),
+    "queue_num": (None, "one queue holds what is read"),
+}
 
 
 class FeedSlots(Slots):
@@ -26,20 +53,46 @@ class FeedSlots(Slots):
         return fed
 
 
+def refuse_settings(**settings: Any) -> None:
+    """Refuses what has no effect here, unless it asks for nothing."""
+    for name, value in settings.items():
+        if name == "fea_eval":  # it allows slots_shuffle, which is always allowed
+            continue
+        if name not in _NOT_HERE:
+            near = difflib.get_close_matches(name, [*_SETTINGS, *_OWN, *_NOT_HERE], n=1)
+            raise InvalidArgument(
+                f"data sets have no setting {name!r}" + (f": did you mean {near[0]!r}?" if near else "")
+            )
+        nothing, why = _NOT_HERE[name]
+        if value != nothing:
+            raise InvalidArgument(f"{name}={value!r} would have no effect: {why}; leave it out")
+
+
 class _Feeds:
     """What ``use_var`` means to a data set of programs."""
 
+    _given: dict[str, Any] | None = None
+
     def init(self, *args: Any, **kwargs: Any) -> None:
-        names = ("batch_size", "thread_num", "use_var")
-        given = {**dict(zip(names, args[:3], strict=False)), **kwargs}
-        variables = given.pop("use_var", None)
+        if len(args) > len(_SETTINGS):
+            raise InvalidArgument(f"init takes {', '.join(_SETTINGS)}, and more was given")
+        self._set({**dict(zip(_SETTINGS, args, strict=False)), **kwargs})
+
+    def update_settings(self, **settings: Any) -> None:
+        """Changes some of the settings of ``init``; the others stay."""
+        if self._given is None:
+            raise InvalidArgument("call init() of the data set first: update_settings changes what it says")
+        self._set({**self._given, **settings})
+
+    def _set(self, settings: dict[str, Any]) -> None:
+        refuse_settings(**{name: settings[name] for name in settings if name not in (*_SETTINGS, *_OWN)})
+        known = {name: value for name, value in settings.items() if name in (*_SETTINGS, *_OWN)}
+        variables = known.get("use_var")
         if not variables:
             raise InvalidArgument("a data set needs use_var: the variables that a line fills, in its order")
-        rest = args[3:]
-        if rest:
-            more = ("pipe_command", "input_type", "fs_name", "fs_ugi", "download_cmd")
-            given.update(zip(more, rest, strict=False))
-        super().init(**given, schema=FeedSlots(variables))  # type: ignore[misc]
+        self._given = known
+        others = {name: value for name, value in known.items() if name != "use_var"}
+        super().init(**others, schema=FeedSlots(variables))  # type: ignore[misc]
 
 
 class QueueDataset(_Feeds, data.QueueDataset):
@@ -49,6 +102,17 @@ class QueueDataset(_Feeds, data.QueueDataset):
 class InMemoryDataset(_Feeds, data.InMemoryDataset):
     """Loads all samples, and may shuffle them."""
 
+    def load_into_memory(self, is_shuffle: bool = False) -> None:
+        """Reads this worker's part of the files. ``is_shuffle``: shuffles it then."""
+        super().load_into_memory()
+        if is_shuffle:
+            self.local_shuffle()
+
     def global_shuffle(self, fleet: Any = None, thread_num: int | None = 12, *, seed: int | None = None) -> None:
         """``thread_num`` is what the reference needs; here one thread sends and one receives."""
         super().global_shuffle(seed=seed)
+
+    def _init_distributed_settings(self, **settings: Any) -> None:
+        """Settings of the reference's that scripts may give before or after ``init``. ``fea_eval`` allows
+        ``slots_shuffle``, which is allowed here in any case."""
+        refuse_settings(**settings)

@@ -8,9 +8,17 @@ from flota.paddle.names import public
 _JOB = "flota.paddle.distributed.job"
 
 _PUBLIC = {
+    **dict.fromkeys(
+        ("load_inference_model", "load_model", "save", "save_inference_model", "save_persistables"),
+        "flota.paddle.distributed.saving",
+    ),
+    **dict.fromkeys(("InMemoryDataset", "QueueDataset"), "flota.paddle.distributed.datasets"),
+    **{name: f"flota.paddle.distributed.{name}:*" for name in ("metrics", "util")},
+    "data_generator": "flota.paddle.fluid.data_generator:*",
+    "utils": "flota.paddle.distributed.conveniences:*",
     **dict.fromkeys(("distributed_optimizer", "init_server", "init_worker"), _JOB),
     **dict.fromkeys(("MultiSlotDataGenerator", "MultiSlotStringDataGenerator"), "flota.data"),
-    **dict.fromkeys(("PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker"), "flota.roles"),
+    **dict.fromkeys(("PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker"), "flota.paddle.distributed.role_maker"),
     **dict.fromkeys(
         (
             "DistributedStrategy",
@@ -25,7 +33,6 @@ _PUBLIC = {
             "server_index",
             "server_num",
             "stop_worker",
-            "util",
             "worker_endpoints",
             "worker_index",
             "worker_num",

@@ -3,14 +3,17 @@ for."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import flota
+import flota.fleet
 from flota.errors import InvalidArgument
+from flota.paddle.graph import state
 from flota.paddle.graph.executor import Executor
 from flota.paddle.graph.program import Program, Training, default_startup_program
 from flota.paddle.graph.scope import global_scope
-from flota.paddle.graph.training import trainer_of
+from flota.paddle.graph.training import begun_tables, trainer_of
 from flota.paddle.optimizer.optimizers import Optimizer
 
 
@@ -19,6 +22,21 @@ class _Minimized:
 
     training: Training | None = None
     startup: Program | None = None
+
+
+def trained_program() -> Program:
+    """The program of the job's loss."""
+    if _Minimized.training is None:
+        raise InvalidArgument("call fleet.distributed_optimizer(…).minimize(loss) first: it says what the job trains")
+    return _Minimized.training.loss.program
+
+
+def is_connected() -> bool:
+    """Whether this process is a worker that trains."""
+    training = _Minimized.training
+    if training is None or training not in global_scope().trainers:
+        return False
+    return trainer_of(training, global_scope()).optimizer.communicator is not None
 
 
 class DistributedOptimizer:
@@ -64,8 +82,17 @@ def init_worker(scopes: Any = None) -> None:
     if training is None or _Minimized.startup is None:
         raise InvalidArgument("call fleet.distributed_optimizer(…).minimize(loss) before init_worker()")
     scope = global_scope()
-    trainer_of(training, scope)
+    trainer = trainer_of(training, scope)
     if not scope.initialised(training.parameters):
         Executor().run(_Minimized.startup, scope=scope)
+    begun = begun_tables(trainer)
     flota.init_worker()
-    scope.served.update(variable.name for variable in training.parameters)
+    flota.fleet.fleet.begin_rows(begun)
+    if trainer.optimizer.steps and flota.is_first_worker() and any(state.others(training.loss.program)):
+        warnings.warn(
+            "the servers began with a checkpoint, which has parameters and rows; counters and statistics, which "
+            "workers keep, begin anew: fleet.load_model(dirname) in all workers brings them too",
+            stacklevel=2,
+        )
+    if not flota.fleet.fleet.placement.local:
+        scope.served.update(variable.name for variable in training.parameters)

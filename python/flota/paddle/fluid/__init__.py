@@ -1,35 +1,29 @@
 """``paddle.fluid``: 1.x."""
 
-from flota.paddle import core, initializer, mode
-from flota.paddle.attributes import ParamAttr
-from flota.paddle.core import CPUPlace, CUDAPlace
-from flota.paddle.fluid import layers, optimizer
-from flota.paddle.graph.building import data
-from flota.paddle.graph.executor import Executor
-from flota.paddle.graph.program import Program, default_main_program, default_startup_program, program_guard
-from flota.paddle.graph.scope import Scope, global_scope, scope_guard
-from flota.paddle.io import DataFeeder
-from flota.paddle.static.nn import embedding
+from flota.paddle.first_mode import begin_static
+from flota.paddle.names import public
 
-mode.enable_static()  # 1.x has nothing else
+_HERE = "flota.paddle"
 
-__all__ = [
-    "CPUPlace",
-    "CUDAPlace",
-    "DataFeeder",
-    "Executor",
-    "ParamAttr",
-    "Program",
-    "Scope",
-    "core",
-    "data",
-    "default_main_program",
-    "default_startup_program",
-    "embedding",
-    "global_scope",
-    "initializer",
-    "layers",
-    "optimizer",
-    "program_guard",
-    "scope_guard",
-]
+_PUBLIC = {
+    "core": f"{_HERE}.core:*",
+    **dict.fromkeys(("CPUPlace", "CUDAPlace"), f"{_HERE}.core"),
+    **dict.fromkeys(("DistributeTranspiler", "DistributeTranspilerConfig"), f"{_HERE}.fluid.transpiler"),
+    **dict.fromkeys(
+        ("Program", "default_main_program", "default_startup_program", "program_guard"), f"{_HERE}.graph.program"
+    ),
+    **dict.fromkeys(("Scope", "global_scope", "scope_guard"), f"{_HERE}.graph.scope"),
+    "DataFeeder": f"{_HERE}.io.feeding",
+    "DatasetFactory": f"{_HERE}.fluid.dataset",
+    "Executor": f"{_HERE}.graph.executor",
+    "ParamAttr": f"{_HERE}.attributes",
+    "clip": f"{_HERE}.clipping:*",
+    "data": f"{_HERE}.graph.building",
+    "embedding": f"{_HERE}.static.nn",
+    "regularizer": f"{_HERE}.regularizer:*",
+    "unique_name": f"{_HERE}.graph.names:*",
+}
+
+begin_static()  # 1.x has nothing else
+
+__getattr__, __dir__ = public(f"{_HERE}.fluid", "paddle.fluid", _PUBLIC)

@@ -6,33 +6,46 @@ from collections.abc import Sequence
 from typing import Any
 
 from flota.paddle.dtypes import as_dtype
+from flota.paddle.fluid import forms, readers
 from flota.paddle.graph.building import create_global_var
 from flota.paddle.graph.building import data as data_v2
 from flota.paddle.graph.variable import Variable
-from flota.paddle.ops.registry import FUNCTIONS, call
+from flota.paddle.nn.parameter import create_parameter
+from flota.paddle.ops.metrics import Print
+from flota.paddle.ops.registry import FUNCTIONS, call, into
 from flota.paddle.optimizer import lr
 from flota.paddle.static import nn
 from flota.paddle.static.metrics import accuracy, auc
 from flota.paddle.static.nn import activated, sequence_pool
 
 __all__ = [
+    "Print",
     "accuracy",
     "auc",
     "cast",
     "concat",
     "create_global_var",
+    "create_parameter",
     "cross_entropy",
     "data",
     "elementwise_add",
     "elementwise_div",
+    "elementwise_floordiv",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_mod",
     "elementwise_mul",
+    "elementwise_pow",
     "elementwise_sub",
     "embedding",
     "fc",
     "fill_constant",
+    "reduce_all",
+    "reduce_any",
     "reduce_max",
     "reduce_mean",
     "reduce_min",
+    "reduce_prod",
     "reduce_sum",
     "reshape",
     "sequence_pool",
@@ -42,14 +55,19 @@ __all__ = [
 # Functions whose names and arguments have stayed.
 _SAME = frozenset(
     """
-    abs ceil cos_sim exp floor gather log log_loss matmul mean mul one_hot relu sigmoid
-    sigmoid_cross_entropy_with_logits sign softmax softmax_with_cross_entropy sqrt square square_error_cost stack tanh
-    transpose where
+    abs ceil clip cos cos_sim diag equal exp eye floor gather_nd greater_equal greater_than huber_loss is_empty
+    isfinite label_smooth less_equal less_than linspace log log_loss logical_and logical_not logical_or logical_xor
+    margin_rank_loss matmul mean mul multiplex not_equal rank_loss reciprocal relu relu6 round rsqrt scale
+    sequence_mask shape sigmoid sigmoid_cross_entropy_with_logits sign sin slice softmax_with_cross_entropy softplus
+    softsign sqrt square square_error_cost stack strided_slice tanh transpose unstack where
     """.split()  # noqa: SIM905 (one word a function, in as few lines as they need)
 )
 
 
 def __getattr__(name: str) -> Any:
+    for module in (forms, nn, readers):
+        if name in module.__all__:
+            return getattr(module, name)
     if name in _SAME and name in FUNCTIONS:
         return FUNCTIONS[name]
     if name.endswith("_decay") and name in lr.__all__:
@@ -116,11 +134,11 @@ def reshape(x: Any, shape: Any, actual_shape: Any = None, act: str | None = None
 
 
 def sums(input: Any, out: Any = None) -> Any:
-    return call("add_n", input)
+    return into(call("add_n", input), out)
 
 
 def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Any = None) -> Any:
-    return call("full", shape, value, as_dtype(dtype))
+    return into(call("full", shape, value, as_dtype(dtype)), out)
 
 
 def reduce_sum(input: Any, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Any:
@@ -139,6 +157,18 @@ def reduce_min(input: Any, dim: Any = None, keep_dim: bool = False, name: str | 
     return call("min", input, dim, keep_dim)
 
 
+def reduce_prod(input: Any, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Any:
+    return call("prod", input, dim, keep_dim)
+
+
+def reduce_all(input: Any, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Any:
+    return call("all", input, dim, keep_dim)
+
+
+def reduce_any(input: Any, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Any:
+    return call("any", input, dim, keep_dim)
+
+
 def elementwise_add(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     return activated(call("add", x, y, axis), act)
 
@@ -153,3 +183,23 @@ def elementwise_mul(x: Any, y: Any, axis: int = -1, act: str | None = None, name
 
 def elementwise_div(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     return activated(call("divide", x, y, axis), act)
+
+
+def elementwise_max(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+    return activated(call("maximum", x, y, axis), act)
+
+
+def elementwise_min(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+    return activated(call("minimum", x, y, axis), act)
+
+
+def elementwise_pow(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+    return activated(call("pow", x, y, axis), act)
+
+
+def elementwise_mod(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+    return activated(call("mod", x, y, axis), act)
+
+
+def elementwise_floordiv(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+    return activated(call("floor_divide", x, y, axis), act)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from flota.errors import InvalidArgument
+from flota.paddle import mode
 from flota.paddle.attributes import ParamAttr, ParameterFacts, named
 from flota.paddle.dtypes import as_dtype, default_dtype
 from flota.paddle.graph import names
@@ -19,6 +20,7 @@ from flota.paddle.initializer import Constant, Initializer, XavierUniform
 def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: int = 0) -> Variable:
     """An input, fed in each run. -1 and None are sides that the batch decides. A shape of one side without them is that
     of one sample: batches have a side before it."""
+    mode.meant_static()
     if not name:
         raise InvalidArgument("an input needs a name")
     sides = [-1 if side is None else int(side) for side in shape]
@@ -89,4 +91,4 @@ def create_global_var(
     force_cpu: bool = False,
     name: str | None = None,
 ) -> Variable:
-    return kept(name or names.generate("global_var"), shape, as_dtype(dtype), value)
+    return kept(name or names.generate("_generated_var"), shape, as_dtype(dtype), value)

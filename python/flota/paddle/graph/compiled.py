@@ -52,21 +52,23 @@ def compile_program(program: Program, wanted: Sequence[str], training: bool) -> 
     for name in wanted:
         if name not in program.variables:
             raise InvalidArgument(f"the program has no variable {name!r} to fetch")
-    operators = _lookups_together(_needed(program, wanted))
+    operators = _lookups_together(needed(program, wanted))
     return _Writer(program, training).write(operators, wanted)
 
 
-def _needed(program: Program, wanted: Sequence[str]) -> list[Operator]:
-    """The operations that these variables need, that keep something for the next run, or that have an effect."""
-    names = set(wanted)
-    kept: list[Operator] = []
+def needed(program: Program, wanted: Sequence[str], given: Sequence[str] | None = None) -> list[Operator]:
+    """The operations that these variables need, that keep something for the next run, or that have an effect. With
+    ``given``, variables that have values, only those that are needed."""
+    names = set(wanted) - set(given or ())
+    found: list[Operator] = []
     for operator in reversed(program.operators):
         outputs = list(operator.outputs())
-        keeps = any(output.persistable for output in outputs)
-        if operator.operation.effect or keeps or any(output.name in names for output in outputs):
-            kept.append(operator)
+        acts = given is None and (operator.operation.effect or any(output.persistable for output in outputs))
+        if acts or any(output.name in names for output in outputs):
+            found.append(operator)
             names.update(variable.name for variable in operator.inputs())
-    return kept[::-1]
+            names -= set(given or ())
+    return found[::-1]
 
 
 # --- lookups ---

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,14 +26,11 @@ _Key = tuple[int, tuple[str, ...], bool]
 
 
 class Executor:
-    """Runs programs, on the CPU."""
+    """Runs programs: on the CPU, or on the GPU of a ``CUDAPlace``. A scope's values are where it was last used."""
 
     def __init__(self, place: Any = None) -> None:
-        if isinstance(place, CUDAPlace):
-            raise InvalidArgument(
-                "programs run on the CPU: give CPUPlace(), or train a torch model on the GPU by flota.nn"
-            )
         self.place = place
+        self.device = device_of(place)
         self._compiled: dict[int, tuple[Program, dict[_Key, Compiled]]] = {}
 
     def run(
@@ -49,25 +48,43 @@ class Executor:
     ) -> list[Any]:
         """One run: feeds, computes, trains if the program is one that does, and returns what ``fetch_list`` names."""
         program = default_main_program() if program is None else program
-        scope = global_scope() if scope is None else scope
+        scope = self._scope_of(program, scope)
         fed = read_feed(program, next_feed(program) if feed is None else feed)
         wanted = [name_of(each) for each in fetch_list or ()]
         values = self.step(program, fed, wanted, scope)
         return [to_array(value) for value in values] if return_numpy else [Tensor(value) for value in values]
 
+    def _scope_of(self, program: Program, scope: Scope | None) -> Scope:
+        """A program that was loaded has its own."""
+        if program.scope is not None:
+            own: Scope = program.scope
+            return own
+        return global_scope() if scope is None else scope
+
     def step(self, program: Program, feed: Feed, wanted: Sequence[str], scope: Scope) -> list[Any]:
         """The same with tensors on both ends."""
+        scope.move_to(self.device)
+        seed_once(program)
         trainers = [trainer_of(each, scope) for each in program.trainings]
         losses = [trainer.training.loss.name for trainer in trainers]
         compiled = self.compiled(program, [*wanted, *losses])
         if not trainers:
             for variable in program.all_parameters():
                 hold(variable, scope)
-        with torch.set_grad_enabled(bool(trainers)):
-            values = compiled(feed, scope)
+        with torch.set_grad_enabled(bool(trainers)), self._on_device():
+            values = compiled(self._there(feed), scope)
         for trainer, loss in zip(trainers, values[len(wanted) :], strict=True):
             trainer.step(loss)
         return [value.detach() if isinstance(value, torch.Tensor) else value for value in values[: len(wanted)]]
+
+    def _on_device(self) -> Any:
+        """Inside, what operations make is made there."""
+        return nullcontext() if self.device.type == "cpu" else self.device
+
+    def _there(self, feed: Feed) -> Feed:
+        if self.device.type == "cpu":
+            return feed
+        return {name: value.to(self.device) for name, value in feed.items()}
 
     def compiled(self, program: Program, wanted: Sequence[str]) -> Compiled:
         _, known = self._compiled.setdefault(id(program), (program, {}))
@@ -87,7 +104,8 @@ class Executor:
         fetch_info: Sequence[str] | None = None,
         print_period: int = 100,
     ) -> None:
-        """Trains one epoch of a data set, and prints what is fetched every ``print_period`` batches."""
+        """Trains one epoch of a data set, and prints what is fetched every ``print_period`` batches. ``thread``: how
+        many threads compute a batch, at most as many as there are cores; 0: as many as torch uses."""
         program = default_main_program() if program is None else program
         if not program.trainings:
             raise InvalidArgument("the program trains nothing: call minimize first, or infer_from_dataset")
@@ -126,11 +144,10 @@ class Executor:
     ) -> None:
         if dataset is None:
             raise InvalidArgument("there is no data set: give dataset=…")
-        if thread not in (0, 1):
-            raise InvalidArgument(f"thread={thread}: a program is run by one thread; more read, by thread_num of init")
         wanted = [name_of(each) for each in fetch_list or ()]
-        step = self._step_of(program, wanted, global_scope() if scope is None else scope)
-        loop(step, dataset, fetch_list=wanted, fetch_info=fetch_info, print_period=print_period, debug=debug)
+        step = self._step_of(program, wanted, self._scope_of(program, scope))
+        with cores(thread):
+            loop(step, dataset, fetch_list=wanted, fetch_info=fetch_info, print_period=print_period, debug=debug)
 
     def _step_of(self, program: Program, wanted: Sequence[str], scope: Scope) -> Any:
         losses = [training.loss.name for training in program.trainings]
@@ -145,6 +162,35 @@ class Executor:
     def close(self) -> None:
         """Forgets what was compiled."""
         self._compiled.clear()
+
+
+def device_of(place: Any) -> torch.device:
+    if not isinstance(place, CUDAPlace):
+        return torch.device("cpu")
+    if not torch.cuda.is_available() or place.device >= torch.cuda.device_count():
+        raise InvalidArgument(f"{place}: torch sees {torch.cuda.device_count()} GPUs here: give CPUPlace(), or fewer")
+    return torch.device("cuda", place.device)
+
+
+def seed_once(program: Program) -> None:
+    """A program that has a seed draws the same numbers in each process that runs it."""
+    if program.random_seed and program.seeded_with != program.random_seed:
+        torch.manual_seed(program.random_seed)
+        program.seeded_with = program.random_seed
+
+
+@contextmanager
+def cores(threads: int) -> Iterator[None]:
+    """Inside, torch computes with so many threads; 0: as before."""
+    if threads < 0:
+        raise InvalidArgument(f"thread={threads}: give how many threads compute, or 0")
+    before = torch.get_num_threads()
+    if threads:
+        torch.set_num_threads(min(threads, os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def read_feed(program: Program, feed: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ program into a function.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,9 +95,11 @@ class Program:
         self.variables: dict[str, Variable] = {}
         self.trainings: list[Training] = []
         self.random_seed = 0
+        self.seeded_with = 0  # in this process
         self.version = 0  # of what it computes: who has compiled it looks at this
         self.readers: list[Any] = []  # loaders that feed it without being asked
         self.for_test = False
+        self.scope: Any = None  # a program that was loaded brings its values
         self._fleet_opt: dict[str, Any] | None = None
 
     # --- building it ---
@@ -140,6 +142,26 @@ class Program:
         self.version += 1
         return operator.results
 
+    def record_as(self, operation: Operation, arguments: dict[str, Any], result_names: Sequence[str]) -> None:
+        """The same for a program that is read: results have these names, and go to variables that are there by them."""
+        operator = Operator(operation, arguments, None)
+        sketches = [self._try(operator, batch) for batch in range(len(BATCHES))]
+        coming = iter(result_names)
+
+        def make(first: Any, second: Any) -> Any:
+            if isinstance(first, (torch.Tensor, Jagged)):
+                name = next(coming)
+                if name in self.variables:
+                    return self.variables[name]
+                return self.add(Variable(self, name, (first, second), stop_gradient=True))
+            if isinstance(first, (list, tuple)):
+                return type(first)(map(make, first, second))
+            return first
+
+        operator.results = make(*sketches)
+        self.operators.append(operator)
+        self.version += 1
+
     def record_into(self, operation_name: str, arguments: dict[str, Any], results: Any) -> None:
         """Adds an operation whose results go to variables that are there already."""
         self.operators.append(Operator(OPERATIONS[operation_name], arguments, results))
@@ -149,15 +171,23 @@ class Program:
         def sketch(variable: Variable) -> Sketch:
             return variable.sketches[batch]
 
-        arguments = replace_operands(operator.arguments, sketch)
-        try:
-            with torch.no_grad(), torch.device("meta"):
-                return operator.kernel()(**arguments)
-        except InvalidArgument:
-            raise
-        except Exception as error:
-            shapes = ", ".join(f"{variable.name} {list(variable.shape)}" for variable in operator.inputs())
-            raise InvalidArgument(f"{operator.type}({shapes}): {error}") from error
+        def without_numbers(variable: Variable) -> Sketch:
+            known = variable.sketches[batch]
+            return known.to("meta") if isinstance(known, torch.Tensor) else known
+
+        failure: Exception | None = None
+        # Numbers that follow from shapes are real: a side may be one of them. Beside values without numbers, where
+        # torch takes no real ones, they go without.
+        for look in (sketch, without_numbers):
+            try:
+                with torch.no_grad(), torch.device("meta"):
+                    return operator.kernel()(**replace_operands(operator.arguments, look))
+            except InvalidArgument:
+                raise
+            except Exception as error:
+                failure = failure or error
+        shapes = ", ".join(f"{variable.name} {list(variable.shape)}" for variable in operator.inputs())
+        raise InvalidArgument(f"{operator.type}({shapes}): {failure}") from failure
 
     # --- as scripts know it ---
 
@@ -208,7 +238,8 @@ class Program:
 
 
 def _as_test(operator: Operator) -> Operator:
-    if operator.arguments.get("training") is not True:
+    parameter = operator.operation.signature.parameters.get("training")
+    if parameter is None or operator.arguments.get("training", parameter.default) is not True:
         return operator
     return Operator(operator.operation, {**operator.arguments, "training": False}, operator.results)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flota.communicator.contents import all_rows, assign, begin_anew, first_rows, spec_of
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 
@@ -23,6 +24,19 @@ class Scope:
         self.trainers: dict[Any, Any] = {}  # by what they train
         self.given: set[str] = set()  # what has its first value
         self.served: set[str] = set()  # what servers hold: its first value is not this process's to give
+        self.device = torch.device("cpu")
+        self.table_rows: dict[str, int] = {}  # of tables whose ids have an end
+
+    def move_to(self, device: torch.device) -> None:
+        """What it has is there from now on, and so is what is added."""
+        if device == self.device:
+            return
+        for name, value in self.values.items():
+            if isinstance(value, torch.nn.Parameter):
+                value.data = value.data.to(device)
+            else:
+                self.values[name] = value.to(device)
+        self.device = device
 
     def initialised(self, variables: Iterable[Any]) -> bool:
         """Whether all of these were given their first value."""
@@ -45,16 +59,48 @@ class Scope:
 
     def set(self, name: str, value: torch.Tensor) -> None:
         held = self.values.get(name)
+        self.given.add(name)
         if isinstance(held, TableParameter):
-            rows = torch.arange(len(value))
-            held.bound().assign(rows, value)  # type: ignore[attr-defined]
+            self._set_rows(name, held, value)
         elif held is not None and held.shape == value.shape and held.dtype == value.dtype:
             with torch.no_grad():
                 held.copy_(value)
         elif isinstance(held, torch.nn.Parameter) and held.shape != value.shape:
             raise InvalidArgument(f"{name!r} has the shape {list(held.shape)}, not {list(value.shape)}")
         else:
-            self.values[name] = value.detach().clone()
+            self.values[name] = value.detach().clone().to(self.device)
+
+    def _set_rows(self, name: str, table: TableParameter, rows: torch.Tensor) -> None:
+        if name in self.served:
+            raise InvalidArgument(
+                f"{name!r} is a table on the servers, which other workers train: set it before fleet.init_worker(), or "
+                "bring a saved one by fleet.load_model"
+            )
+        count = self.table_rows.get(name, len(rows))
+        if rows.dim() != 2 or rows.shape[0] > count or rows.shape[1] != table.options.dim:
+            raise InvalidArgument(
+                f"{name!r} is a table of {count} rows of {table.options.dim}, and cannot be set to {list(rows.shape)}"
+            )
+        values = rows.to(torch.float32).numpy()
+        begin_anew(table.bound())
+        # Rows that follow from their ids take up no space.
+        keys = np.nonzero((values != first_rows(spec_of(table.bound()), np.arange(len(values)))).any(axis=1))[0]
+        assign(table.bound(), keys, values[keys])
+
+    def read(self, name: str) -> torch.Tensor:
+        """The value; of a table, all rows that it has or would begin with."""
+        held = self.values[name]
+        if not isinstance(held, TableParameter):
+            return held.detach()
+        if name not in self.table_rows:
+            raise InvalidArgument(
+                f"{name!r} is a table whose ids are any numbers, and has no end: look rows up by a program, or save it"
+            )
+        store = held.bound()
+        rows = first_rows(spec_of(store), np.arange(self.table_rows[name]))
+        keys, trained = all_rows(store)
+        rows[keys] = trained
+        return torch.from_numpy(rows)
 
 
 class ScopeVariable:
@@ -81,21 +127,15 @@ class ScopeTensor:
     def set(self, value: Any, place: Any = None) -> None:
         self._scope.set(self._name, torch.as_tensor(np.asarray(value)))
 
-    def _held(self) -> torch.Tensor:
-        held = self._scope.values[self._name]
-        if isinstance(held, TableParameter):
-            raise InvalidArgument(f"{self._name!r} is a table: read its rows by flota.nn")
-        return held
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array: np.ndarray = self._held().detach().cpu().numpy().copy()
+        array: np.ndarray = self._scope.read(self._name).cpu().numpy().copy()
         return array if dtype is None else array.astype(dtype)
 
     def numpy(self) -> np.ndarray:
         return self.__array__()
 
     def shape(self) -> list[int]:
-        return list(self._held().shape)
+        return list(self._scope.read(self._name).shape)
 
     def lod(self) -> list[list[int]]:
         return []

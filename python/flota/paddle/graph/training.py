@@ -4,33 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 import flota
+from flota.communicator.contents import Keys, Rows, all_rows, assign
 from flota.communicator.local import LocalCommunicator
 from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.stores import LocalStore
 from flota.errors import InvalidArgument
 from flota.nn.table import TableOptions, TableParameter
 from flota.paddle.graph.program import Program, Training
 from flota.paddle.graph.scope import Held, Scope
 from flota.paddle.graph.variable import ParameterVariable
+from flota.rules import SGD
 
 
 def hold(variable: ParameterVariable, scope: Scope) -> Held:
     """The parameter's place in the scope; made without a value if there is none."""
     held = scope.values.get(variable.name)
     if held is None:
-        held = scope.values[variable.name] = _made(variable)
+        held = scope.values[variable.name] = _made(variable, scope.device)
+        if variable.attributes.table and variable.attributes.bounded:
+            scope.table_rows[variable.name] = variable.shape[0]
     return held
 
 
-def _made(variable: ParameterVariable) -> Held:
+def _made(variable: ParameterVariable, device: torch.device) -> Held:
     facts = variable.attributes
     if facts.table:
         options = TableOptions(variable.name, variable.shape[-1], facts.attr.initializer.for_rows(variable.shape))
         handle = TableParameter.make(options)
+        # Until something trains it: a program may look rows up, and a script may set them, before that.
+        handle.store = LocalStore(options, SGD())
+        given = facts.attr.initializer.given_rows(variable.shape)
+        if given is not None:
+            assign(handle.store, np.arange(len(given)), given)
+        handle.data = handle.data.to(device)
         return handle.requires_grad_(variable.trainable)
-    empty = torch.zeros(variable.shape, dtype=variable.dtype)
+    empty = torch.zeros(variable.shape, dtype=variable.dtype, device=device)
     return torch.nn.Parameter(empty, requires_grad=variable.trainable and empty.is_floating_point())
 
 
@@ -40,12 +52,16 @@ class Trainer:
     def __init__(self, training: Training, scope: Scope, distributed: bool) -> None:
         self.training = training
         held = [(variable, hold(variable, scope)) for variable in training.parameters]
+        self.tables = [value for _, value in held if isinstance(value, TableParameter)]
         wrapped = training.optimizer.build([(variable.attributes.attr, value) for variable, value in held])
         if distributed:
             self.optimizer = flota.distributed_optimizer(wrapped, training.optimizer.strategy)
         else:
+            begun = begun_tables(self)
             self.optimizer = DistributedOptimizer(wrapped)
             self.optimizer.communicator = LocalCommunicator(self.optimizer, any_optimizer=True)
+            for table, (keys, rows) in begun:
+                assign(table.bound(), keys, rows)
 
     def step(self, loss: torch.Tensor) -> None:
         if self.optimizer.communicator is None:
@@ -55,6 +71,12 @@ class Trainer:
         (loss if loss.dim() == 0 else loss.sum()).backward()  # type: ignore[no-untyped-call]
         self.training.optimizer.clip(self.optimizer)
         self.optimizer.step()
+
+
+def begun_tables(trainer: Trainer) -> list[tuple[TableParameter, tuple[Keys, Rows]]]:
+    """The tables that have rows before they are trained, since a script has set them, with these rows."""
+    found = ((table, all_rows(table.bound())) for table in trainer.tables)
+    return [(table, rows) for table, rows in found if len(rows[0])]
 
 
 def trainer_of(training: Training, scope: Scope) -> Trainer:

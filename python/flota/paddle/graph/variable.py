@@ -8,9 +8,10 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.paddle.dtypes import name_of
+from flota.paddle.graph import names
 from flota.paddle.jagged import Jagged
 from flota.paddle.operand import WithOperators
-from flota.paddle.ops.registry import Operation
+from flota.paddle.ops.registry import Operation, call
 
 if TYPE_CHECKING:
     from flota.paddle.graph.program import Program
@@ -69,12 +70,46 @@ class Variable(WithOperators):
     def apply(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
         from flota.paddle.graph.program import default_main_program
 
-        return default_main_program().record(operation, operation.arguments(args, kwargs), name)
+        named = operation.arguments(args, kwargs)
+        return default_main_program().record(operation, named, name or names.of_results(operation.name))
+
+    def become(self, other: Any) -> None:
+        """What is recorded later finds the other's value here; where it is kept, so does the next run."""
+        from flota.paddle.graph.program import default_main_program
+
+        if other.shape != self.shape and -1 not in (*other.shape, *self.shape):
+            raise InvalidArgument(f"{self.name!r} is {list(self.shape)}, and cannot become {list(other.shape)}")
+        default_main_program().record_into("assign", {"x": other}, self)
+
+    def get_value(self, scope: Any = None) -> Any:
+        """What a scope holds for it, the global one unless another is given."""
+        return self._held(scope).get_tensor()
+
+    def set_value(self, value: Any, scope: Any = None) -> None:
+        self._held(scope).get_tensor().set(value)
+
+    def _held(self, scope: Any) -> Any:
+        from flota.paddle.graph.scope import global_scope
+
+        found = (global_scope() if scope is None else scope).find_var(self.name)
+        if found is None:
+            raise InvalidArgument(f"{self.name!r} has no value yet: run the startup program first")
+        return found
+
+    def clone(self) -> Any:
+        return call("assign", self)
+
+    def detach(self) -> Any:
+        """The same value, through which no gradient flows."""
+        made = call("assign", self)
+        made.stop_gradient = True
+        return made
 
     def __eq__(self, other: object) -> Any:
-        from flota.paddle.ops.registry import call
-
         return call("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return call("not_equal", self, other)
 
     __hash__ = object.__hash__
 
@@ -92,10 +127,12 @@ class Variable(WithOperators):
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
+    _kind = "var"
+
     def __str__(self) -> str:
-        kind = "persist " if self.persistable else ""
-        sequences = ", lod_level=1" if self.lod_level else ""
-        return f"{kind}var {self.name} : shape{self.shape}, {name_of(self.dtype)}{sequences}"
+        facts = f"shape{self.shape}.dtype({name_of(self.dtype)}).stop_gradient({self.stop_gradient})"
+        sequences = ".lod_level(1)" if self.lod_level else ""
+        return f"{'persist ' if self.persistable else ''}{self._kind} {self.name} : LOD_TENSOR.{facts}{sequences}"
 
     __repr__ = __str__
 
@@ -105,6 +142,8 @@ class Variable(WithOperators):
 
 class ParameterVariable(Variable):
     """A value that is trained, or kept from run to run with what an initialiser gave it."""
+
+    _kind = "trainable param"
 
     def __init__(self, *args: Any, trainable: bool = True, attributes: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, persistable=True, stop_gradient=not trainable, **kwargs)

@@ -11,12 +11,14 @@ from flota.paddle.ops.registry import FUNCTIONS
 
 _OPERATIONS = frozenset(
     """
-    adaptive_avg_pool2d avg_pool2d bilinear binary_cross_entropy binary_cross_entropy_with_logits conv1d conv2d
-    cosine_embedding_loss cosine_similarity cross_entropy dropout elu gelu glu hardsigmoid hardswish hardtanh
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d avg_pool2d bilinear
+    binary_cross_entropy binary_cross_entropy_with_logits celu conv1d conv2d cosine_embedding_loss cosine_similarity
+    cross_entropy diag_embed dropout elu gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh
     hinge_embedding_loss kl_div l1_loss label_smooth layer_norm leaky_relu linear log_loss log_sigmoid log_softmax
-    margin_ranking_loss max_pool1d max_pool2d mish mse_loss nll_loss normalize npair_loss one_hot pad prelu relu relu6
-    scaled_dot_product_attention selu sequence_mask sigmoid sigmoid_focal_loss silu smooth_l1_loss softmax
-    softmax_with_cross_entropy softplus softsign square_error_cost swish tanh triplet_margin_loss
+    margin_ranking_loss max_pool1d max_pool2d maxout mish mse_loss nll_loss normalize npair_loss one_hot pad
+    pairwise_distance prelu relu relu6 scaled_dot_product_attention selu sequence_mask sigmoid sigmoid_focal_loss
+    silu smooth_l1_loss softmax softmax_with_cross_entropy softplus softshrink softsign square_error_cost swish tanh
+    tanhshrink thresholded_relu triplet_margin_loss
     """.split()  # noqa: SIM905 (one word a function, in as few lines as they need)
 )
 

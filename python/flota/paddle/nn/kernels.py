@@ -63,7 +63,10 @@ def recurrent_layers(
     options = (True, num_layers, float(dropout), training, bidirectional)
     if lengths is None:
         state = tuple(states) if kind == "lstm" else states[0]
-        outputs, *last = _STEPS[kind](steps, state, list(weights), *options, True)
+        # Without numbers one step tells the shapes of all: going through a thousand takes a minute.
+        taken = steps[:, :1] if steps.is_meta else steps
+        outputs, *last = _STEPS[kind](taken, state, list(weights), *options, True)
+        outputs = outputs.expand(-1, steps.shape[1], -1) if steps.is_meta else outputs
     else:
         outputs, last = _by_length(kind, steps, lengths, states, list(weights), options)
     outputs = _reversed(outputs, lengths) if is_reverse else outputs

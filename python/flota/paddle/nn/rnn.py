@@ -17,7 +17,28 @@ from flota.paddle.ops.registry import call
 
 
 class RNNCellBase(Layer):
-    """One step of a recurrent layer: ``cell(inputs, states)`` returns outputs and new states."""
+    """One step of a recurrent layer: ``cell(inputs, states)`` returns outputs and new states. Scripts derive their own
+    from it, and say by ``state_shape`` what a sample's states look like."""
+
+    def get_initial_states(
+        self, batch_ref: Any, shape: Any = None, dtype: Any = None, init_value: float = 0.0, batch_dim_idx: int = 0
+    ) -> Any:
+        """States for each sample of ``batch_ref``: of one shape, or of several, in lists and tuples."""
+        wanted = self.state_shape if shape is None else shape
+        if any(isinstance(each, (list, tuple)) for each in wanted):
+            made = [self.get_initial_states(batch_ref, each, dtype, init_value, batch_dim_idx) for each in wanted]
+            return type(wanted)(made)
+        sides = [-1, *(side for side in wanted if side != -1)]
+        kind = batch_ref.dtype if dtype is None else dtype
+        return call("fill_constant_batch_size_like", batch_ref, sides, kind, init_value, input_dim_idx=batch_dim_idx)
+
+    @property
+    def state_shape(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} says no state_shape: give initial states")
+
+
+class _Cell(RNNCellBase):
+    """A cell that torch knows."""
 
     kind: ClassVar[str]
     gates: ClassVar[int]
@@ -57,6 +78,11 @@ class RNNCellBase(Layer):
     def state_count(self) -> int:
         return 2 if self.kind == "lstm" else 1
 
+    @property
+    def state_shape(self) -> Any:
+        one = (self.hidden_size,)
+        return (one, one) if self.state_count > 1 else one
+
     def first_states(self, inputs: Any) -> list[Any]:
         """Zeros for each sample of the batch."""
         zero = call("zeros_like", call("slice", inputs, axes=[1], starts=[0], ends=[1]))
@@ -71,17 +97,17 @@ class RNNCellBase(Layer):
         return f"{self.input_size}, {self.hidden_size}"
 
 
-class GRUCell(RNNCellBase):
+class GRUCell(_Cell):
     kind = "gru"
     gates = 3
 
 
-class LSTMCell(RNNCellBase):
+class LSTMCell(_Cell):
     kind = "lstm"
     gates = 4
 
 
-class SimpleRNNCell(RNNCellBase):
+class SimpleRNNCell(_Cell):
     gates = 1
 
     def __init__(
@@ -120,7 +146,7 @@ class RNN(Layer):
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
-        if not isinstance(self.cell, RNNCellBase):
+        if not isinstance(self.cell, _Cell):
             return self._by_steps(inputs, initial_states, sequence_length, **kwargs)
         if kwargs:
             raise InvalidArgument(f"RNN: {type(self.cell).__name__} takes no {', '.join(kwargs)}")
@@ -147,6 +173,8 @@ class RNN(Layer):
         count = inputs.shape[axis]
         if count < 0:
             raise InvalidArgument("RNN: a cell of a script's own needs a known number of steps")
+        if states is None and isinstance(self.cell, RNNCellBase):
+            states = self.cell.get_initial_states(inputs, batch_dim_idx=1 - axis)
         outputs: list[Any] = [None] * count
         for step in range(count - 1, -1, -1) if self.is_reverse else range(count):
             here = call("squeeze", call("slice", inputs, axes=[axis], starts=[step], ends=[step + 1]), axis=[axis])
@@ -174,7 +202,7 @@ class BiRNN(Layer):
 class RNNBase(LayerList):
     """Recurrent layers above each other, in one or both directions. They compute as one operation."""
 
-    cell_type: ClassVar[type[RNNCellBase]]
+    cell_type: ClassVar[type[_Cell]]
 
     def __init__(
         self,
@@ -204,11 +232,11 @@ class RNNBase(LayerList):
         self.time_major, self.dropout = time_major, dropout
         self.num_directions = 1 if direction == "forward" else 2
 
-    def _fill(self, make: Callable[..., RNNCellBase], attrs: tuple[Any, ...]) -> None:
+    def _fill(self, make: Callable[..., _Cell], attrs: tuple[Any, ...]) -> None:
         """Makes the cells. Their parameters are also known by the layer's number."""
         by_part = dict(zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), attrs, strict=True))
         options = {f"{part}_attr": attr for part, attr in by_part.items()}
-        self._cells: list[RNNCellBase] = []
+        self._cells: list[_Cell] = []
         for number in range(self.num_layers):
             width = self.input_size if number == 0 else self.hidden_size * self.num_directions
             cells = [make(width, self.hidden_size, **options) for _ in range(self.num_directions)]

@@ -1,6 +1,7 @@
 """The operations, by subject: importing this makes all of them known."""
 
 from flota.paddle.ops import (
+    activations,
     convolution,
     functional,
     losses,
@@ -8,6 +9,7 @@ from flota.paddle.ops import (
     math,
     metrics,
     norm,
+    products,
     reduction,
     search,
     sequences,
@@ -15,6 +17,7 @@ from flota.paddle.ops import (
 )
 
 __all__ = [
+    "activations",
     "convolution",
     "functional",
     "losses",
@@ -22,6 +25,7 @@ __all__ = [
     "math",
     "metrics",
     "norm",
+    "products",
     "reduction",
     "search",
     "sequences",

@@ -154,3 +154,33 @@ def adaptive_avg_pool2d(x: Any, output_size: Any, data_format: str = "NCHW") -> 
     x, last = _channels_first(x, data_format)
     y = F.adaptive_avg_pool2d(x, output_size)
     return y.movedim(1, -1) if last else y
+
+
+@operation
+def avg_pool1d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    exclusive: bool = True,
+    ceil_mode: bool = False,
+) -> Any:
+    """``exclusive``: what was padded does not count."""
+    if isinstance(padding, str) or (not isinstance(padding, int) and len(padding) > 1):
+        raise InvalidArgument(f"avg_pool1d: padding is a number, not {padding!r}")
+    return F.avg_pool1d(x, kernel_size, stride, padding, ceil_mode, not exclusive)
+
+
+@operation
+def adaptive_avg_pool1d(x: Any, output_size: Any) -> Any:
+    return F.adaptive_avg_pool1d(x, output_size)
+
+
+@operation
+def adaptive_max_pool1d(x: Any, output_size: Any, return_mask: bool = False) -> Any:
+    return F.adaptive_max_pool1d(x, output_size, return_indices=return_mask)  # type: ignore[call-overload]
+
+
+@operation
+def adaptive_max_pool2d(x: Any, output_size: Any, return_mask: bool = False) -> Any:
+    return F.adaptive_max_pool2d(x, output_size, return_indices=return_mask)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Activations, and what layers compute."""
+"""What layers compute."""
 
 from __future__ import annotations
 
@@ -8,121 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
-from flota.paddle.ops.making import sides, type_or_none
+from flota.paddle.ops.making import sides
 from flota.paddle.ops.registry import FUNCTIONS, OPERATIONS, apply, operation
 from flota.paddle.ops.sequences import sequence_pool as sequence_pool
-
-# --- activations ---
-
-
-@operation
-def relu(x: Any) -> Any:
-    return torch.relu(x)
-
-
-@operation
-def relu6(x: Any) -> Any:
-    return F.relu6(x)
-
-
-@operation
-def sigmoid(x: Any) -> Any:
-    return torch.sigmoid(x)
-
-
-@operation
-def log_sigmoid(x: Any) -> Any:
-    return F.logsigmoid(x)
-
-
-@operation
-def hardsigmoid(x: Any, slope: float = 0.1666667, offset: float = 0.5) -> Any:
-    return torch.clamp(x * slope + offset, 0, 1)
-
-
-@operation
-def tanh(x: Any) -> Any:
-    return torch.tanh(x)
-
-
-@operation
-def hardtanh(x: Any, min: float = -1.0, max: float = 1.0) -> Any:
-    return F.hardtanh(x, min, max)
-
-
-@operation
-def softmax(x: Any, axis: int = -1, dtype: Any = None) -> Any:
-    return torch.softmax(x, axis, dtype=type_or_none(dtype))
-
-
-@operation
-def log_softmax(x: Any, axis: int = -1, dtype: Any = None) -> Any:
-    return torch.log_softmax(x, axis, dtype=type_or_none(dtype))
-
-
-@operation
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
-    return F.leaky_relu(x, negative_slope)
-
-
-@operation
-def prelu(x: Any, weight: Any, data_format: str = "NCHW") -> Any:
-    if weight.numel() > 1 and _channels_last(data_format):
-        return torch.where(x > 0, x, x * weight.reshape(-1))
-    return F.prelu(x, weight.reshape(-1))
-
-
-@operation
-def elu(x: Any, alpha: float = 1.0) -> Any:
-    return F.elu(x, alpha)
-
-
-@operation
-def selu(x: Any, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772) -> Any:
-    return scale * F.elu(x, alpha)
-
-
-@operation
-def gelu(x: Any, approximate: bool = False) -> Any:
-    return F.gelu(x, approximate="tanh" if approximate else "none")
-
-
-@operation
-def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    return F.softplus(x, beta, threshold)
-
-
-@operation
-def softsign(x: Any) -> Any:
-    return F.softsign(x)
-
-
-@operation
-def swish(x: Any) -> Any:
-    return F.silu(x)
-
-
-@operation
-def silu(x: Any) -> Any:
-    return F.silu(x)
-
-
-@operation
-def mish(x: Any) -> Any:
-    return F.mish(x)
-
-
-@operation
-def hardswish(x: Any) -> Any:
-    return F.hardswish(x)
-
-
-@operation
-def glu(x: Any, axis: int = -1) -> Any:
-    return F.glu(x, axis)
-
-
-# --- layers ---
 
 
 @operation
@@ -222,7 +110,7 @@ def pad(x: Any, pad: Any, mode: str = "constant", value: float = 0.0, data_forma
         return F.pad(x, from_last, "constant", value)
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise InvalidArgument(f"pad: mode is constant, reflect, replicate or circular, not {mode!r}")
-    if not _channels_last(data_format):
+    if not channels_last(data_format):
         return F.pad(x, ends, mode, value if mode == "constant" else None)
     padded = F.pad(x.movedim(-1, 1), ends, mode, value if mode == "constant" else None)
     return padded.movedim(1, -1)
@@ -245,7 +133,7 @@ def scaled_dot_product_attention(
     return attended.transpose(1, 2)
 
 
-def _channels_last(data_format: str) -> bool:
+def channels_last(data_format: str) -> bool:
     if data_format in ("NC", "NCL", "NCHW", "NCDHW"):
         return False
     if data_format in ("NLC", "NHWC", "NDHWC"):

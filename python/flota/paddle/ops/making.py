@@ -9,7 +9,7 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.paddle.dtypes import as_dtype, default_dtype
-from flota.paddle.ops.registry import FUNCTIONS, operation
+from flota.paddle.ops.registry import FUNCTIONS, call_as, into, operation
 
 
 def sides(shape: Any) -> list[int]:
@@ -120,13 +120,21 @@ def meshgrid(*args: Any, name: str | None = None) -> Any:
 FUNCTIONS["meshgrid"] = meshgrid
 
 
-@operation
-def assign(x: Any) -> Any:
+@operation(known_as="assign")
+def assigned(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
         return x.clone()
     array = np.asarray(x)
     kind = torch.float32 if array.dtype == np.float64 else None
     return torch.tensor(array, dtype=kind)
+
+
+def assign(x: Any, output: Any = None, name: str | None = None) -> Any:
+    """A copy; ``output``: what becomes it."""
+    return into(call_as(name, "assign", x), output)
+
+
+FUNCTIONS["assign"] = assign
 
 
 # --- random ones ---

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from flota.errors import InvalidArgument
-from flota.paddle.ops.registry import FUNCTIONS, operation
+from flota.paddle.ops.registry import FUNCTIONS, call_as, into, operation
 
 
 def align(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
@@ -76,6 +76,9 @@ def remainder(x: Any, y: Any) -> Any:
     return torch.remainder(*_tensors(x, y))
 
 
+FUNCTIONS["floor_mod"] = mod
+
+
 @operation(known_as="pow")
 def pow_(x: Any, y: Any, axis: int = -1) -> Any:
     return torch.pow(*_tensors(*align(x, y, axis)))
@@ -89,6 +92,17 @@ def maximum(x: Any, y: Any, axis: int = -1) -> Any:
 @operation
 def minimum(x: Any, y: Any, axis: int = -1) -> Any:
     return torch.minimum(*align(x, y, axis))
+
+
+@operation
+def fmax(x: Any, y: Any) -> Any:
+    """The greater; of a number and none, the number."""
+    return torch.fmax(x, y)
+
+
+@operation
+def fmin(x: Any, y: Any) -> Any:
+    return torch.fmin(x, y)
 
 
 @operation
@@ -130,79 +144,17 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@operation
-def increment(x: Any, value: float = 1.0) -> Any:
-    """The sum: it does not change ``x`` itself."""
+@operation(known_as="increment")
+def _increment(x: Any, value: float = 1.0) -> Any:
     return x + (value if x.is_floating_point() else int(value))
 
 
-@operation
-def matmul(x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0) -> Any:
-    x = x.mT if transpose_x and x.dim() > 1 else x
-    y = y.mT if transpose_y and y.dim() > 1 else y
-    product = torch.matmul(x, y)
-    return product if alpha == 1.0 else product * alpha
+def increment(x: Any, value: float = 1.0, name: str | None = None) -> Any:
+    """Adds to ``x`` itself, and returns it."""
+    return into(call_as(name, "increment", x, value), x)
 
 
-@operation
-def mul(x: Any, y: Any, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Any:
-    """Both as matrices: the first so many sides are rows, the rest columns."""
-    left = x.flatten(x_num_col_dims).flatten(0, x_num_col_dims - 1)
-    right = y.flatten(y_num_col_dims).flatten(0, y_num_col_dims - 1)
-    product = left @ right
-    return product.reshape(*x.shape[:x_num_col_dims], *y.shape[y_num_col_dims:])
-
-
-@operation
-def bmm(x: Any, y: Any) -> Any:
-    return torch.bmm(x, y)
-
-
-@operation
-def mm(input: Any, mat2: Any) -> Any:
-    return torch.matmul(input, mat2)
-
-
-@operation
-def dot(x: Any, y: Any) -> Any:
-    return (x * y).sum(-1)
-
-
-@operation
-def outer(x: Any, y: Any) -> Any:
-    return torch.outer(x.flatten(), y.flatten())
-
-
-@operation
-def inner(x: Any, y: Any) -> Any:
-    return torch.inner(x, y)
-
-
-@operation
-def kron(x: Any, y: Any) -> Any:
-    return torch.kron(x, y)
-
-
-@operation
-def addmm(input: Any, x: Any, y: Any, beta: float = 1.0, alpha: float = 1.0) -> Any:
-    return torch.addmm(input, x, y, beta=beta, alpha=alpha)
-
-
-@operation
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
-    return torch.tensordot(x, y, axes)
-
-
-@operation(known_as="einsum")
-def _einsum(equation: str, operands: Any) -> Any:
-    return torch.einsum(equation, *operands)
-
-
-def einsum(equation: str, *operands: Any) -> Any:
-    return _einsum(equation, list(operands))
-
-
-FUNCTIONS["einsum"] = einsum
+FUNCTIONS["increment"] = increment
 
 
 @operation
@@ -245,7 +197,6 @@ log = _each("log", torch.log)
 log10 = _each("log10", torch.log10)
 log1p = _each("log1p", torch.log1p)
 log2 = _each("log2", torch.log2)
-logical_not = _each("logical_not", torch.logical_not)
 neg = _each("neg", torch.neg)
 reciprocal = _each("reciprocal", torch.reciprocal)
 round_ = _each("round", _rounded)
@@ -287,18 +238,42 @@ def _compared(name: str, function: Callable[[Any, Any], torch.Tensor]) -> Any:
     return operation(kernel)
 
 
+def _decided(name: str, function: Callable[[Any, Any], torch.Tensor]) -> Any:
+    compute = _compared(name, function)
+
+    def decided(x: Any, y: Any, out: Any = None, name: str | None = None) -> Any:
+        """``out``: what becomes it."""
+        return into(compute(x, y, name=name), out)
+
+    FUNCTIONS[name] = decided
+    return decided
+
+
+def _negated(name: str, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    compute = _each(name, function)
+
+    def negated(x: Any, out: Any = None, name: str | None = None) -> Any:
+        """``out``: what becomes it."""
+        return into(compute(x, name=name), out)
+
+    FUNCTIONS[name] = negated
+    return negated
+
+
 equal = _compared("equal", torch.eq)
 not_equal = _compared("not_equal", torch.ne)
 less_than = _compared("less_than", torch.lt)
 less_equal = _compared("less_equal", torch.le)
 greater_than = _compared("greater_than", torch.gt)
 greater_equal = _compared("greater_equal", torch.ge)
-logical_and = _compared("logical_and", torch.logical_and)
-logical_or = _compared("logical_or", torch.logical_or)
-logical_xor = _compared("logical_xor", torch.logical_xor)
-bitwise_and = _compared("bitwise_and", torch.bitwise_and)
-bitwise_or = _compared("bitwise_or", torch.bitwise_or)
-bitwise_xor = _compared("bitwise_xor", torch.bitwise_xor)
+logical_not = _negated("logical_not", torch.logical_not)
+bitwise_not = _negated("bitwise_not", torch.bitwise_not)
+logical_and = _decided("logical_and", torch.logical_and)
+logical_or = _decided("logical_or", torch.logical_or)
+logical_xor = _decided("logical_xor", torch.logical_xor)
+bitwise_and = _decided("bitwise_and", torch.bitwise_and)
+bitwise_or = _decided("bitwise_or", torch.bitwise_or)
+bitwise_xor = _decided("bitwise_xor", torch.bitwise_xor)
 
 
 @operation

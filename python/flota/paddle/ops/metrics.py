@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from flota.errors import InvalidArgument
 from flota.paddle.dtypes import name_of
-from flota.paddle.ops.registry import operation
+from flota.paddle.ops.registry import FUNCTIONS, operation
 
 
 @operation
@@ -62,7 +65,43 @@ def _area(positives: torch.Tensor, negatives: torch.Tensor, curve: str) -> torch
     return torch.where(whole > 0, area / whole.clamp(min=1), 0.0)
 
 
+_NUMBERS = itertools.count()  # of the calls of Print
+_TIMES: Counter[int] = Counter()  # how often each has printed
+
+
 @operation(effect=True, known_as="print")
+def _printed(
+    input: Any,
+    first_n: int = -1,
+    message: str | None = None,
+    summarize: int = 20,
+    variable: str = "",
+    shows: Sequence[str] = ("shape", "dtype"),
+    print_phase: str = "both",
+    number: int = -1,
+) -> Any:
+    if input.is_meta:
+        return input.clone()
+
+    def show(value: torch.Tensor, what: str) -> None:
+        head = " ".join(each for each in (f"Variable: {variable}" if variable else "", message, what) if each)
+        facts = {"shape": list(value.shape), "dtype": name_of(value.dtype)}
+        flat = value.detach().reshape(-1)
+        lines = [f"{which}: {facts[which]}" for which in shows]
+        lines.append(f"data: {(flat if summarize < 0 else flat[:summarize]).tolist()}")
+        print("\n  - ".join([head, *lines]), flush=True)
+
+    _TIMES[number] += 1
+    result = input.clone()
+    if first_n > 0 and _TIMES[number] > first_n:
+        return result
+    if print_phase != "backward":
+        show(result, "")
+    if print_phase != "forward" and result.requires_grad:
+        result.register_hook(lambda gradient: show(gradient, "(gradient)"))
+    return result
+
+
 def Print(  # noqa: N802 (so scripts call it)
     input: Any,
     first_n: int = -1,
@@ -75,29 +114,15 @@ def Print(  # noqa: N802 (so scripts call it)
     print_tensor_lod: bool = True,
     print_phase: str = "both",
 ) -> Any:
-    """Prints the value whenever it is computed, and its gradient; returns the value. ``summarize``: how many elements;
-    -1: all. A value has neither name nor layout here: say in ``message`` which it is."""
-    if first_n > 0:
-        raise InvalidArgument("Print: first_n is not known here: it prints every time")
+    """Prints the value when it is computed, and its gradient, the first ``first_n`` times (-1: always); returns the
+    value. ``summarize``: how many elements; -1: all. There is one layout, which is not printed, and sequences are
+    printed as their values."""
     phase = print_phase.lower()
     if phase not in ("forward", "backward", "both"):
         raise InvalidArgument(f"Print: print_phase is forward, backward or both, not {print_phase!r}")
-    if input.is_meta:
-        return input.clone()
+    shows = [which for which, shown in (("shape", print_tensor_shape), ("dtype", print_tensor_type)) if shown]
+    name = str(getattr(input, "name", "")) if print_tensor_name else ""
+    return _printed(input, first_n, message, summarize, name, shows, phase, next(_NUMBERS))
 
-    def show(value: torch.Tensor, what: str) -> None:
-        lines = [f"{message} {what}".strip() if message else what]
-        if print_tensor_shape:
-            lines.append(f"  - shape: {list(value.shape)}")
-        if print_tensor_type:
-            lines.append(f"  - dtype: {name_of(value.dtype)}")
-        flat = value.detach().reshape(-1)
-        lines.append(f"  - data: {(flat if summarize < 0 else flat[:summarize]).tolist()}")
-        print("\n".join(lines), flush=True)
 
-    result = input.clone()
-    if phase != "backward":
-        show(result, "")
-    if phase != "forward" and result.requires_grad:
-        result.register_hook(lambda gradient: show(gradient, "(gradient)"))
-    return result
+FUNCTIONS["print"] = Print

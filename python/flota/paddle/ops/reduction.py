@@ -145,3 +145,26 @@ def norm(x: Any, p: Any = "fro", axis: Axis = None, keepdim: bool = False) -> An
 @operation
 def dist(x: Any, y: Any, p: float = 2) -> Any:
     return torch.linalg.vector_norm(x - y, p)
+
+
+@operation
+def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Each element less the one before it, ``n`` times."""
+    return torch.diff(x, n, axis, prepend, append)
+
+
+@operation
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number is there. How many there are is not known while a program is built."""
+    if x.is_meta:
+        kind = torch.int64 if weights is None else weights.dtype
+        return x.new_empty(max(x.numel(), minlength), dtype=kind)
+    return torch.bincount(x, weights, minlength)
+
+
+@operation
+def histogram(input: Any, bins: int = 100, min: int = 0, max: int = 0) -> Any:
+    """How many numbers are in each of ``bins`` equal parts; without ends, from the least to the greatest."""
+    if input.is_meta:
+        return input.new_empty(bins, dtype=torch.int64)
+    return torch.histc(input.to(torch.float64), bins, min, max).to(torch.int64)

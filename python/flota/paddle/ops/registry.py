@@ -55,6 +55,10 @@ class Operand(ABC):
     def apply(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
         """The operation's result. ``name``: what a script calls it."""
 
+    @abstractmethod
+    def become(self, other: Any) -> None:
+        """From here on it is the other one's value."""
+
 
 class Mode:
     """What operations without operands make: tensors, or variables of the current program."""
@@ -98,6 +102,19 @@ def apply(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], n
 def call(which: str, *args: Any, **kwargs: Any) -> Any:
     """Applies the operation of this name."""
     return apply(OPERATIONS[which], args, kwargs)
+
+
+def call_as(name: str | None, which: str, *args: Any, **kwargs: Any) -> Any:
+    """The same; the results' names begin with ``name``."""
+    return apply(OPERATIONS[which], args, kwargs, name)
+
+
+def into(result: Any, output: Operand | None) -> Any:
+    """The result; ``output``, if a script gives one, becomes it and is returned."""
+    if output is None:
+        return result
+    output.become(result)
+    return output
 
 
 @overload

@@ -75,8 +75,8 @@ def _reduced(input: Jagged, kind: str) -> torch.Tensor:
 
 
 @operation(sequences=True)
-def sequence_softmax(input: Any) -> Any:
-    """The softmax of each sequence's numbers."""
+def sequence_softmax(input: Any, use_cudnn: bool = False) -> Any:
+    """The softmax of each sequence's numbers. ``use_cudnn``: what computes it is torch's choice."""
     input = _sequences(input, "sequence_softmax")
     values = input.values
     if values.is_meta or not len(values):

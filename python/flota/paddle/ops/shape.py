@@ -26,6 +26,12 @@ def numel(x: Any) -> Any:
 
 
 @operation
+def rank(input: Any) -> Any:
+    """How many sides there are."""
+    return torch.tensor(input.dim(), dtype=torch.int32, device="cpu")
+
+
+@operation
 def is_empty(x: Any) -> Any:
     return torch.tensor(x.numel() == 0, device="cpu")
 

@@ -15,7 +15,7 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 from flota.paddle.attributes import ParamAttr
-from flota.paddle.clip import ClipGradBase
+from flota.paddle.clipping import ClipGradBase
 from flota.paddle.graph.program import Training
 from flota.paddle.graph.training import trained_parameters
 from flota.paddle.graph.variable import Variable
@@ -133,6 +133,9 @@ class Optimizer(ABC):
             groups.setdefault(tuple(settings.items()), fresh)["params"].append(tensor)
         self._torch = self.make(list(groups.values()), rate)
         self._named = [(attr.name or f"parameter_{i}", tensor) for i, (attr, tensor) in enumerate(parameters)]
+        names = {id(tensor): name for name, tensor in self._named}
+        for group in self._torch.param_groups:
+            group["param_names"] = [names[id(tensor)] for tensor in group["params"]]  # what servers call them
         self._load()
         return self._torch
 
@@ -214,9 +217,11 @@ class Optimizer(ABC):
 
     # --- state ---
 
-    def state_dict(self) -> dict[str, Any]:
-        """By the parameters' names; the scheduler's state as ``LR_Scheduler``."""
-        found = {} if self._torch is None else read_states(self._torch, self._named, self.states)
+    def state_dict(self, *, tables: bool = True) -> dict[str, Any]:
+        """By the parameters' names; the scheduler's state as ``LR_Scheduler``. ``tables``: there must be none, for
+        their state is in their rows."""
+        named = self._named if tables else [each for each in self._named if not isinstance(each[1], TableParameter)]
+        found = {} if self._torch is None else read_states(self._torch, named, self.states)
         if isinstance(self._learning_rate, LRScheduler):
             found["LR_Scheduler"] = self._learning_rate.state_dict()
         return found

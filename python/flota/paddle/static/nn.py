@@ -13,17 +13,41 @@ from flota.paddle.dtypes import as_dtype
 from flota.paddle.graph import names
 from flota.paddle.graph.building import parameter
 from flota.paddle.graph.variable import Variable
-from flota.paddle.ops import functional, math
-from flota.paddle.ops.registry import OPERATIONS, apply
+from flota.paddle.ops.norm import continuous_value_model
+from flota.paddle.ops.registry import call_as
+from flota.paddle.ops.sequences import (
+    sequence_concat,
+    sequence_expand_as,
+    sequence_first_step,
+    sequence_last_step,
+    sequence_pad,
+    sequence_pool,
+    sequence_reverse,
+    sequence_softmax,
+    sequence_unpad,
+)
+from flota.paddle.static.layers import activated, batch_norm, conv2d, layer_norm, prelu
 
-
-def activated(x: Any, activation: str | None) -> Any:
-    """The activation of this name."""
-    if activation is None:
-        return x
-    if activation not in OPERATIONS:
-        raise InvalidArgument(f"there is no activation {activation!r}")
-    return apply(OPERATIONS[activation], (x,), {})
+__all__ = [
+    "activated",
+    "batch_norm",
+    "continuous_value_model",
+    "conv2d",
+    "embedding",
+    "fc",
+    "layer_norm",
+    "prelu",
+    "sequence_concat",
+    "sequence_expand_as",
+    "sequence_first_step",
+    "sequence_last_step",
+    "sequence_pad",
+    "sequence_pool",
+    "sequence_reverse",
+    "sequence_softmax",
+    "sequence_unpad",
+    "sparse_embedding",
+]
 
 
 def fc(
@@ -39,7 +63,7 @@ def fc(
     inputs = [x] if isinstance(x, Variable) else list(x)
     layer = name or names.generate("fc")
     attrs = list(weight_attr) if isinstance(weight_attr, (list, tuple)) else [weight_attr] * len(inputs)
-    products = []
+    parts = []
     for each, given in zip(inputs, attrs, strict=True):
         columns = each.shape[num_flatten_dims:]
         if any(side < 0 for side in columns):
@@ -49,20 +73,21 @@ def fc(
         if attr is None:
             raise InvalidArgument("fc: a layer needs its weight; weight_attr=False would leave none")
         weight = parameter(attr, [width, size], each.dtype, f"{layer}.w")
-        products.append(_product(each, weight, num_flatten_dims))
-    total = products[0] if len(products) == 1 else math.add_n(products)
+        parts.append(_product(each, weight, num_flatten_dims, layer))
+    total = parts[0] if len(parts) == 1 else call_as(layer, "add_n", parts)
     bias = as_attr(bias_attr)
     if bias is not None:
-        total = math.add(total, parameter(bias, [size], inputs[0].dtype, f"{layer}.b", is_bias=True))
-    return activated(total, activation)
+        shift = parameter(bias, [size], inputs[0].dtype, f"{layer}.b", is_bias=True)
+        total = call_as(layer, "add", total, shift)
+    return activated(total, activation, layer)
 
 
-def _product(x: Variable, weight: Variable, num_flatten_dims: int) -> Any:
+def _product(x: Variable, weight: Variable, num_flatten_dims: int, layer: str) -> Any:
     sides = len(x.shape)
     rows = num_flatten_dims % sides if num_flatten_dims < 0 else num_flatten_dims
     if rows == sides - 1:
-        return math.matmul(x, weight)
-    return math.mul(x, weight, x_num_col_dims=rows)
+        return call_as(layer, "matmul", x, weight)
+    return call_as(layer, "mul", x, weight, x_num_col_dims=rows)
 
 
 def embedding(
@@ -84,18 +109,19 @@ def embedding(
     if attr is None:
         raise InvalidArgument("embedding: a layer needs its weight; param_attr=False would leave none")
     count, width = (int(side) for side in size)
+    layer = name or names.generate("embedding")
     weight = parameter(
         attr,
         [count, width],
         as_dtype(dtype),
-        f"{name or names.generate('embedding')}.w",
+        f"{layer}.w",
         table=is_sparse or is_distributed,
         bounded=bounded,
         entry=entry,
     )
     padding = None if padding_idx is None else padding_idx + count if padding_idx < 0 else padding_idx
-    look_up = functional.lookup_table if squeezes else functional.lookup_table_v2
-    return look_up(input, weight, padding_idx=padding)
+    look_up = "lookup_table" if squeezes else "lookup_table_v2"
+    return call_as(layer, look_up, input, weight, padding_idx=padding)
 
 
 def sparse_embedding(
@@ -109,14 +135,12 @@ def sparse_embedding(
     dtype: Any = "float32",
     slot: int | None = None,
 ) -> Any:
-    """A row for each id of any 64 bits: tables hold as many rows as there are ids."""
+    """A row for each id of any 64 bits: tables hold as many rows as there are ids. A last side of one becomes the
+    row's."""
     if entry is not None:
         raise InvalidArgument("sparse_embedding: entry would have no effect yet: every id gets a row; leave it out")
     if is_test:
         raise InvalidArgument("sparse_embedding: is_test would have no effect: clone the program with for_test=True")
     if table_class != "MemorySparseTable" or slot is not None:
         raise InvalidArgument("sparse_embedding: there is one kind of table: leave table_class and slot out")
-    return embedding(input, size, True, True, padding_idx, param_attr, dtype, bounded=False, entry=entry)
-
-
-sequence_pool = functional.sequence_pool
+    return embedding(input, size, True, True, padding_idx, param_attr, dtype, squeezes=True, bounded=False, entry=entry)

@@ -8,9 +8,6 @@ import paddle.distributed.fleet as fleet
 
 from network_conf import ctr_dnn_model_dataset
 
-# The listing is a program for static graphs, and leaves this out.
-paddle.enable_static()
-
 dense_feature_dim = 13
 sparse_feature_dim = 10000001
 

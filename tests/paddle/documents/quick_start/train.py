@@ -1,6 +1,4 @@
-"""The quick start's listings in their order, with what they leave out: the reader, and which strategy is meant."""
-
-import sys
+"""The quick start's listings in their order, with what they leave out: the imports, and where the model is."""
 
 import numpy as np
 
@@ -25,22 +23,20 @@ reader = model.reader
 train_reader = paddle.batch(data_reader(), batch_size=4)
 reader.decorate_sample_list_generator(train_reader)
 
-mode = sys.argv[1]
-if mode == "async":
-    # 定义异步训练
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = True
-if mode == "sync":
-    # 定义同步训练
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = False
-if mode == "geo":
-    # 定义Geo异步训练, Geo异步目前只支持SGD优化算法
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = True
-    dist_strategy.a_sync_configs = {"k_steps": 100}
+# 定义异步训练
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = True
 
-optimizer = paddle.optimizer.SGD(learning_rate=float(sys.argv[2]))
+# 定义同步训练
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = False
+
+# 定义Geo异步训练, Geo异步目前只支持SGD优化算法
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = True
+dist_strategy.a_sync_configs = {"k_steps": 100}
+
+optimizer = paddle.optimizer.SGD(learning_rate=0.0001)
 optimizer = fleet.distributed_optimizer(optimizer, dist_strategy)
 optimizer.minimize(model.loss)
 

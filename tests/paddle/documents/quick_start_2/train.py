@@ -1,6 +1,4 @@
-"""The listings of the second quick start in their order, with which strategy is meant."""
-
-import sys
+"""The listings of the second quick start in their order."""
 
 import numpy as np
 
@@ -34,22 +32,20 @@ def distributed_training(exe, train_model, train_data_path="./data", batch_size=
         except paddle.common_ops_import.core.EOFException:
             reader.reset()
 
-mode = sys.argv[1]
-if mode == "async":
-    # 定义异步训练
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = True
-if mode == "sync":
-    # 定义同步训练
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = False
-if mode == "geo":
-    # 定义Geo异步训练, Geo异步目前只支持SGD优化算法
-    dist_strategy = fleet.DistributedStrategy()
-    dist_strategy.a_sync = True
-    dist_strategy.a_sync_configs = {"k_steps": 100}
+# 定义异步训练
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = True
 
-optimizer = paddle.optimizer.SGD(learning_rate=float(sys.argv[2]))
+# 定义同步训练
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = False
+
+# 定义Geo异步训练, Geo异步目前只支持SGD优化算法
+dist_strategy = fleet.DistributedStrategy()
+dist_strategy.a_sync = True
+dist_strategy.a_sync_configs = {"k_steps": 100}
+
+optimizer = paddle.optimizer.SGD(learning_rate=0.0001)
 optimizer = fleet.distributed_optimizer(optimizer, dist_strategy)
 optimizer.minimize(model.loss)
 

@@ -1,0 +1,37 @@
+"""Who am I: a worker or a server, which one, and where the others are.
+
+A role maker answers with a ``Placement``. ``PaddleCloudRoleMaker`` and ``GeneralRoleMaker`` read the variables that
+launchers set, ``UserDefinedRoleMaker`` is told, ``MPISymmetricRoleMaker`` asks MPI, ``PserverRoleMaker`` takes the
+settings of 0.10, and ``LocalRoleMaker`` needs nothing: one process that holds the tables itself.
+"""
+
+from __future__ import annotations
+
+from flota.roles.default import default_role_maker, role_maker_told, tell_role_maker
+from flota.roles.environment import (
+    GeneralRoleMaker,
+    PaddleCloudRoleMaker,
+    in_a_job,
+)
+from flota.roles.mpi import MPISymmetricRoleMaker, under_mpi
+from flota.roles.placement import LocalRoleMaker, Placement, Role, RoleMaker
+from flota.roles.pservers import PserverRoleMaker, PserverSettings
+from flota.roles.user import UserDefinedRoleMaker
+
+__all__ = [
+    "GeneralRoleMaker",
+    "LocalRoleMaker",
+    "MPISymmetricRoleMaker",
+    "PaddleCloudRoleMaker",
+    "Placement",
+    "PserverRoleMaker",
+    "PserverSettings",
+    "Role",
+    "RoleMaker",
+    "UserDefinedRoleMaker",
+    "default_role_maker",
+    "in_a_job",
+    "role_maker_told",
+    "tell_role_maker",
+    "under_mpi",
+]

@@ -1,0 +1,1 @@
+from click_data import write  # noqa: F401
