@@ -1,4 +1,4 @@
-"""What the server rules must compute: torch's optimizers, and float64 arithmetic where torch has none."""
+"""What the server rules must compute: torch's optimizers, Paddle's, and float64 arithmetic where there are none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from flota import rules
+from flota.paddle.optimizer import torch_rules
 
 Floats = npt.NDArray[np.float32]
 
@@ -21,6 +22,9 @@ TORCH_OPTIMIZERS: dict[type[rules.Rule], type[torch.optim.Optimizer]] = {
     rules.Adam: torch.optim.Adam,
     rules.AdamW: torch.optim.AdamW,
     rules.Adamax: torch.optim.Adamax,
+    rules.PaddleRMSProp: torch_rules.PaddleRMSProp,
+    rules.PaddleAdamax: torch_rules.PaddleAdamax,
+    rules.LazyAdam: torch.optim.Adam,
 }
 
 

@@ -8,7 +8,20 @@ import pytest
 import torch
 
 from flota.initializer import Constant, Normal, TruncatedNormal, Uniform, XavierUniform
-from flota.rules import FTRL, SGD, Adagrad, Adam, Adamax, AdamW, Lamb, Momentum, RMSProp
+from flota.rules import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lamb,
+    LazyAdam,
+    Momentum,
+    PaddleAdamax,
+    PaddleRMSProp,
+    RMSProp,
+)
 from table_contents import assert_same_bits, rows_of
 
 SERVERS = (1, 2, 5)
@@ -24,6 +37,9 @@ SPARSE_RULES = {
     "adamw": AdamW(lr=0.01),
     "adamax": Adamax(lr=0.01),
     "ftrl": FTRL(lr=0.1, l1=0.1),
+    "paddle-rmsprop": PaddleRMSProp(lr=0.01, momentum=0.5, centered=True),
+    "paddle-adamax": PaddleAdamax(lr=0.01),
+    "lazy-adam": LazyAdam(lr=0.01),
 }
 DENSE_RULES = {**SPARSE_RULES, "lamb": Lamb(lr=0.01)}
 

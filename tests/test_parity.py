@@ -12,7 +12,20 @@ import pytest
 import torch
 
 from flota.initializer import Normal, Uniform
-from flota.rules import FTRL, SGD, Adagrad, Adam, Adamax, AdamW, Lamb, Momentum, RMSProp
+from flota.rules import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lamb,
+    LazyAdam,
+    Momentum,
+    PaddleAdamax,
+    PaddleRMSProp,
+    RMSProp,
+)
 from references import TORCH_OPTIMIZERS, TorchReference, reference_of
 
 STEPS = 200
@@ -32,12 +45,19 @@ RULES = {
     "rmsprop-momentum": RMSProp(lr=0.01, momentum=0.7, weight_decay=0.01),
     "rmsprop-centered": RMSProp(lr=0.01, alpha=0.9, eps=1e-3, centered=True),
     "rmsprop-centered-momentum": RMSProp(lr=0.01, alpha=0.9, eps=1e-3, centered=True, momentum=0.5),
+    "paddle-rmsprop": PaddleRMSProp(lr=0.01),
+    "paddle-rmsprop-momentum": PaddleRMSProp(lr=0.01, eps=1e-2, momentum=0.7, weight_decay=0.01),
+    "paddle-rmsprop-centered": PaddleRMSProp(lr=0.01, alpha=0.9, eps=1e-3, centered=True),
+    "paddle-rmsprop-centered-momentum": PaddleRMSProp(lr=0.01, alpha=0.9, eps=1e-3, centered=True, momentum=0.5),
     "adam": Adam(lr=0.01),
     "adam-betas": Adam(lr=0.01, betas=(0.4, 0.9), eps=1e-4, weight_decay=0.01),
     "adam-amsgrad": Adam(lr=0.01, betas=(0.8, 0.95), amsgrad=True),
     "adamw": AdamW(lr=0.01, weight_decay=0.1),
     "adamw-amsgrad": AdamW(lr=0.01, betas=(0.8, 0.95), amsgrad=True),
     "adamax": Adamax(lr=0.01, weight_decay=0.01),
+    "paddle-adamax": PaddleAdamax(lr=0.01, weight_decay=0.01),
+    "paddle-adamax-eps": PaddleAdamax(lr=0.01, betas=(0.8, 0.9), eps=1e-2),
+    "lazy-adam": LazyAdam(lr=0.01, betas=(0.4, 0.9), eps=1e-2, weight_decay=0.01, steps="row"),
     "lamb": Lamb(lr=0.01, weight_decay=0.05),
     "lamb-betas": Lamb(lr=0.01, betas=(0.4, 0.9), weight_decay=0.0),
     "ftrl": FTRL(lr=0.1, l1=0.5, l2=0.1, initial_accumulator_value=0.1),
@@ -126,7 +146,11 @@ def test_adagrad_that_counts_pushes_is_torchs_on_sparse_gradients(client, name, 
     np.testing.assert_allclose(table.pull(range(ROWS)), weight.detach(), **CLOSE)
 
 
-@pytest.mark.parametrize("rule", [AdamW(steps="push"), Adamax(steps="push")], ids=["adamw", "adamax"])
+@pytest.mark.parametrize(
+    "rule",
+    [AdamW(steps="push"), Adamax(steps="push"), PaddleAdamax(steps="push"), LazyAdam(eps=1e-2)],
+    ids=["adamw", "adamax", "paddle-adamax", "lazy-adam"],
+)
 def test_a_rule_that_counts_pushes_does_not_care_how_often_a_row_came(client, name, rng, rule):
     table = client.create_sparse_table(name, dim=DIM, rule=rule, init=Uniform(-0.5, 0.5))
     first = table.pull([0, 1]).numpy()

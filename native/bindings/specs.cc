@@ -20,7 +20,10 @@ void bind_specs(nb::module_& module) {
       .value("adamw", RuleKind::kAdamW)
       .value("adamax", RuleKind::kAdamax)
       .value("lamb", RuleKind::kLamb)
-      .value("ftrl", RuleKind::kFtrl);
+      .value("ftrl", RuleKind::kFtrl)
+      .value("paddle_rmsprop", RuleKind::kPaddleRmsProp)
+      .value("paddle_adamax", RuleKind::kPaddleAdamax)
+      .value("lazy_adam", RuleKind::kLazyAdam);
   nb::enum_<StepSource>(module, "StepSource").value("row", StepSource::kRow).value("push", StepSource::kPush);
   nb::enum_<InitKind>(module, "InitKind")
       .value("constant", InitKind::kConstant)

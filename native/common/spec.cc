@@ -13,11 +13,12 @@ namespace {
 constexpr uint32_t bit(RuleKind kind) { return 1u << static_cast<uint32_t>(kind); }
 
 constexpr uint32_t kSgdBit = bit(RuleKind::kSgd), kMomentumBit = bit(RuleKind::kMomentum),
-                   kAdagradBit = bit(RuleKind::kAdagrad), kRmsPropBit = bit(RuleKind::kRmsProp),
-                   kAdamBits = bit(RuleKind::kAdam) | bit(RuleKind::kAdamW), kAdamaxBit = bit(RuleKind::kAdamax),
-                   kLambBit = bit(RuleKind::kLamb), kFtrlBit = bit(RuleKind::kFtrl);
-constexpr uint32_t kMomentsBits = kAdamBits | kAdamaxBit | kLambBit;
-constexpr uint32_t kAllBits = kSgdBit | kMomentumBit | kAdagradBit | kRmsPropBit | kMomentsBits | kFtrlBit;
+                   kAdagradBit = bit(RuleKind::kAdagrad), kFtrlBit = bit(RuleKind::kFtrl);
+constexpr uint32_t kRmsPropBits = bit(RuleKind::kRmsProp) | bit(RuleKind::kPaddleRmsProp);
+constexpr uint32_t kAmsgradBits = bit(RuleKind::kAdam) | bit(RuleKind::kAdamW);
+constexpr uint32_t kMomentsBits = kAmsgradBits | bit(RuleKind::kLazyAdam) | bit(RuleKind::kAdamax) |
+                                  bit(RuleKind::kPaddleAdamax) | bit(RuleKind::kLamb);
+constexpr uint32_t kAllBits = kSgdBit | kMomentumBit | kAdagradBit | kRmsPropBits | kMomentsBits | kFtrlBit;
 
 // torch.optim's ranges, less what could only give NaN.
 enum class Range { kAny, kNotNegative, kNotPositive, kBelowOne, kUpToOne };
@@ -32,12 +33,12 @@ struct Number {
 constexpr Number kNumbers[] = {
     {"lr", &RuleSpec::lr, Range::kNotNegative, kAllBits},
     {"weight_decay", &RuleSpec::weight_decay, Range::kNotNegative, kAllBits & ~kFtrlBit},
-    {"momentum", &RuleSpec::momentum, Range::kNotNegative, kMomentumBit | kRmsPropBit},
+    {"momentum", &RuleSpec::momentum, Range::kNotNegative, kMomentumBit | kRmsPropBits},
     {"dampening", &RuleSpec::dampening, Range::kAny, kMomentumBit},
     {"beta1", &RuleSpec::beta1, Range::kBelowOne, kMomentsBits},
     {"beta2", &RuleSpec::beta2, Range::kBelowOne, kMomentsBits},
-    {"epsilon", &RuleSpec::epsilon, Range::kNotNegative, kAdagradBit | kRmsPropBit | kMomentsBits},
-    {"alpha", &RuleSpec::alpha, Range::kUpToOne, kRmsPropBit},
+    {"epsilon", &RuleSpec::epsilon, Range::kNotNegative, kAdagradBit | kRmsPropBits | kMomentsBits},
+    {"alpha", &RuleSpec::alpha, Range::kUpToOne, kRmsPropBits},
     {"lr_decay", &RuleSpec::lr_decay, Range::kNotNegative, kAdagradBit},
     {"initial_accumulator", &RuleSpec::initial_accumulator, Range::kNotNegative, kAdagradBit | kFtrlBit},
     {"l1", &RuleSpec::l1, Range::kNotNegative, kFtrlBit},
@@ -53,12 +54,12 @@ struct Flag {
 
 constexpr Flag kFlags[] = {
     {"nesterov", &RuleSpec::nesterov, kMomentumBit},
-    {"centered", &RuleSpec::centered, kRmsPropBit},
-    {"amsgrad", &RuleSpec::amsgrad, kAdamBits},
+    {"centered", &RuleSpec::centered, kRmsPropBits},
+    {"amsgrad", &RuleSpec::amsgrad, kAmsgradBits},
 };
 
-constexpr const char* kRuleNames[] = {kUnknown, "SGD",   "Momentum", "Adagrad", "RMSProp",
-                                      "Adam",   "AdamW", "Adamax",   "Lamb",    "FTRL"};
+constexpr const char* kRuleNames[] = {kUnknown, "SGD",  "Momentum", "Adagrad",       "RMSProp",      "Adam",    "AdamW",
+                                      "Adamax", "Lamb", "FTRL",     "PaddleRMSProp", "PaddleAdamax", "LazyAdam"};
 constexpr const char* kInitNames[] = {kUnknown, "constant", "uniform", "normal", "truncated normal", "Xavier uniform"};
 constexpr const char* kStorageNames[] = {kUnknown, "float32", "float16", "bfloat16"};
 constexpr const char* kTableNames[] = {kUnknown, "sparse", "dense"};

@@ -20,6 +20,9 @@ enum class RuleKind : uint8_t {
   kAdamax = 7,
   kLamb = 8,
   kFtrl = 9,
+  kPaddleRmsProp = 10,
+  kPaddleAdamax = 11,
+  kLazyAdam = 12,
 };
 
 // Which count a rule calls "t" (bias corrections, learning-rate decay).

@@ -5,8 +5,8 @@
 namespace flota {
 namespace {
 
-// Adam and AdamW: they differ in where the weight decay goes. State: the average gradient, the average square, and
-// with AMSGrad the largest average square so far.
+// Adam, AdamW and LazyAdam: they differ in where the weight decay and epsilon go. State: the average gradient, the
+// average square, and with AMSGrad the largest average square so far.
 template <bool kAmsgrad>
 struct Adam {
   static constexpr size_t kSlots = kAmsgrad ? 3 : 2;
@@ -23,8 +23,9 @@ struct Adam {
   bool per_row() const { return spec.steps == StepSource::kRow; }
   double first_state(size_t) const { return 0; }
 
-  double added_decay() const { return spec.kind == RuleKind::kAdam ? spec.weight_decay : 0; }
-  // torch.optim.SparseAdam, which counts the steps of the whole parameter, adds epsilon before the bias correction.
+  double added_decay() const { return spec.kind == RuleKind::kAdamW ? 0 : spec.weight_decay; }
+  // torch.optim.SparseAdam, which counts the steps of the whole parameter, adds epsilon before the bias correction;
+  // Paddle's lazy mode, which counts them as well, adds it after.
   bool epsilon_first() const { return spec.kind == RuleKind::kAdam && spec.steps == StepSource::kPush && !kAmsgrad; }
   double decoupled_decay() const { return spec.kind == RuleKind::kAdamW ? spec.weight_decay : 0; }
 };
@@ -75,5 +76,7 @@ std::unique_ptr<const Rule> make_adam(const RuleSpec& spec) {
 }
 
 std::unique_ptr<const Rule> make_adamw(const RuleSpec& spec) { return make_adam(spec); }
+
+std::unique_ptr<const Rule> make_lazy_adam(const RuleSpec& spec) { return make_adam(spec); }
 
 }  // namespace flota

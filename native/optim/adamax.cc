@@ -5,7 +5,9 @@
 namespace flota {
 namespace {
 
-// State: the average gradient, and its decaying largest magnitude.
+// Paddle adds epsilon to the largest magnitude so far, torch to the new one. State: the average gradient, and its
+// decaying largest magnitude.
+template <bool kPaddle>
 struct Adamax {
   static constexpr size_t kSlots = 2;
   struct Update;
@@ -18,7 +20,8 @@ struct Adamax {
   double first_state(size_t) const { return 0; }
 };
 
-struct Adamax::Update {
+template <bool kPaddle>
+struct Adamax<kPaddle>::Update {
   const Adamax& rule;
   float lr;
   ScaledGradient scaled;
@@ -39,13 +42,19 @@ struct Adamax::Update {
   void apply(F8& w, std::array<F8, kSlots>& s, F8 gradient) const {
     const F8 g = scaled(gradient, w);
     s[0] = average(s[0], g);
-    s[1] = max(s[1] * beta2, abs(g) + epsilon);
+    s[1] = kPaddle ? max(s[1] * beta2 + epsilon, abs(g)) : max(s[1] * beta2, abs(g) + epsilon);
     w = w + (minus_step_size * s[0]) / s[1];
   }
 };
 
 }  // namespace
 
-std::unique_ptr<const Rule> make_adamax(const RuleSpec& spec) { return std::make_unique<Elementwise<Adamax>>(spec); }
+std::unique_ptr<const Rule> make_adamax(const RuleSpec& spec) {
+  return std::make_unique<Elementwise<Adamax<false>>>(spec);
+}
+
+std::unique_ptr<const Rule> make_paddle_adamax(const RuleSpec& spec) {
+  return std::make_unique<Elementwise<Adamax<true>>>(spec);
+}
 
 }  // namespace flota

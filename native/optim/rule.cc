@@ -12,9 +12,18 @@ struct Maker {
 };
 
 constexpr Maker kMakers[] = {
-    {RuleKind::kSgd, make_sgd},         {RuleKind::kMomentum, make_momentum}, {RuleKind::kAdagrad, make_adagrad},
-    {RuleKind::kRmsProp, make_rmsprop}, {RuleKind::kAdam, make_adam},         {RuleKind::kAdamW, make_adamw},
-    {RuleKind::kAdamax, make_adamax},   {RuleKind::kLamb, make_lamb},         {RuleKind::kFtrl, make_ftrl},
+    {RuleKind::kSgd, make_sgd},
+    {RuleKind::kMomentum, make_momentum},
+    {RuleKind::kAdagrad, make_adagrad},
+    {RuleKind::kRmsProp, make_rmsprop},
+    {RuleKind::kAdam, make_adam},
+    {RuleKind::kAdamW, make_adamw},
+    {RuleKind::kAdamax, make_adamax},
+    {RuleKind::kLamb, make_lamb},
+    {RuleKind::kFtrl, make_ftrl},
+    {RuleKind::kPaddleRmsProp, make_paddle_rmsprop},
+    {RuleKind::kPaddleAdamax, make_paddle_adamax},
+    {RuleKind::kLazyAdam, make_lazy_adam},
 };
 
 }  // namespace

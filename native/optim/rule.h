@@ -8,8 +8,8 @@
 #include "common/result.h"
 #include "common/spec.h"
 
-// How a gradient changes weights: the arithmetic of torch.optim, for a few rows at a time. A rule knows floats only:
-// no table, no key, no lock.
+// How a gradient changes weights: the arithmetic of torch.optim, or Paddle's where a rule is named after it, for a few
+// rows at a time. A rule knows floats only: no table, no key, no lock.
 namespace flota {
 
 // What a push brings for all of its rows.

@@ -16,5 +16,8 @@ std::unique_ptr<const Rule> make_adamw(const RuleSpec& spec);
 std::unique_ptr<const Rule> make_adamax(const RuleSpec& spec);
 std::unique_ptr<const Rule> make_lamb(const RuleSpec& spec);
 std::unique_ptr<const Rule> make_ftrl(const RuleSpec& spec);
+std::unique_ptr<const Rule> make_paddle_rmsprop(const RuleSpec& spec);
+std::unique_ptr<const Rule> make_paddle_adamax(const RuleSpec& spec);
+std::unique_ptr<const Rule> make_lazy_adam(const RuleSpec& spec);
 
 }  // namespace flota

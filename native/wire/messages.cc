@@ -23,7 +23,7 @@ void encode_rule(const RuleSpec& rule, Writer& out) {
 
 Result<RuleSpec> decode_rule(Reader& in) {
   RuleSpec rule;
-  FLOTA_ASSIGN(rule.kind, get_enum(in, RuleKind::kFtrl, "rule"));
+  FLOTA_ASSIGN(rule.kind, get_enum(in, RuleKind::kLazyAdam, "rule"));
   FLOTA_ASSIGN(rule.steps, get_enum(in, StepSource::kPush, "step source"));
   FLOTA_ASSIGN(rule.nesterov, get_bool(in, "nesterov"));
   FLOTA_ASSIGN(rule.centered, get_bool(in, "centered"));

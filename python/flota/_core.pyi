@@ -26,6 +26,12 @@ class RuleKind(enum.Enum):
 
     ftrl = 9
 
+    paddle_rmsprop = 10
+
+    paddle_adamax = 11
+
+    lazy_adam = 12
+
 class StepSource(enum.Enum):
     row = 1
 

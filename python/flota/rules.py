@@ -1,6 +1,7 @@
 """Server rules: how a table turns gradients into weights.
 
-Each has the arguments, defaults and arithmetic of the torch optimizer of the same name. ``lr`` is what a push uses that
+Each has the arguments, defaults and arithmetic of the torch optimizer of the same name; those that torch has not say
+whose theirs is. ``lr`` is what a push uses that
 brings no learning rate of its own. ``steps`` says what a rule counts as its step t: ``"row"``, the row's own updates (a
 row without a gradient is skipped, as torch skips a parameter without one), or ``"push"``, the step that travels with
 the push, as in ``torch.optim.SparseAdam``.
@@ -125,6 +126,15 @@ class RMSProp(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PaddleRMSProp(RMSProp):
+    """Paddle's: epsilon is inside of the root, and the learning rate inside of the momentum; ``alpha`` is its rho."""
+
+    kind = _core.RuleKind.paddle_rmsprop
+    alpha: float = 0.95
+    eps: float = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
 class Adam(Rule):
     """``torch.optim.Adam``; with ``steps="push"``, ``torch.optim.SparseAdam``."""
 
@@ -138,6 +148,21 @@ class Adam(Rule):
     @property
     def state(self) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LazyAdam(Rule):
+    """Adam as in Paddle's lazy mode: rows count the steps of pushes, and epsilon is where Adam has it."""
+
+    kind = _core.RuleKind.lazy_adam
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    steps: Steps = "push"
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +198,14 @@ class Adamax(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PaddleAdamax(Adamax):
+    """Paddle's: epsilon is added to the greatest gradient so far, not to the new one."""
+
+    kind = _core.RuleKind.paddle_adamax
+    lr: float = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lamb(Rule):
     """LAMB (You et al. 2020), for dense tables: such a parameter stays whole on one server."""
 
@@ -204,6 +237,6 @@ class FTRL(Rule):
         return ("square", "linear")
 
 
-RULES: dict[str, type[Rule]] = {
-    rule.__name__: rule for rule in (SGD, Momentum, Adagrad, RMSProp, Adam, AdamW, Adamax, Lamb, FTRL)
-}
+_ALL = (SGD, Momentum, Adagrad, RMSProp, PaddleRMSProp, Adam, LazyAdam, AdamW, Adamax, PaddleAdamax, Lamb, FTRL)
+
+RULES: dict[str, type[Rule]] = {rule.__name__: rule for rule in _ALL}

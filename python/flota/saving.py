@@ -30,15 +30,12 @@ from flota.data.reading import tell_trained
 from flota.errors import CheckpointError, FlotaError
 from flota.initializer import Constant
 from flota.nn.table import TableParameter
-from flota.optim import Ftrl, rule_of
+from flota.optim import counts_steps, rule_of
 from flota.pages import export_shards, rows_a_page
 from flota.rules import SGD, Rule, from_native
 
 Path = str | os.PathLike[str]
 Rows = tuple[Keys, npt.NDArray[np.float32]]
-
-# torch's optimizers that keep no count of their own for each parameter.
-_WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
 
 
 def model_tables(optimizer: DistributedOptimizer) -> set[str]:
@@ -203,7 +200,7 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
         if name in dense:
             parameter, _ = dense[name]
             state: dict[str, Any] = {} if weights_only else optimizer.state[parameter]
-            put_back(parameter, state, values, not isinstance(optimizer.wrapped, _WITHOUT_STEPS))
+            put_back(parameter, state, values, counts_steps(optimizer.wrapped))
     if weights_only:
         return
     _go_on_with_data(checkpoint)

@@ -16,9 +16,12 @@ RULES = {
     "Adagrad": rules.Adagrad(lr=0.1, initial_accumulator_value=0.5),
     "RMSProp": rules.RMSProp(lr=0.1),
     "RMSProp-all": rules.RMSProp(lr=0.1, momentum=0.9, centered=True),
+    "PaddleRMSProp-all": rules.PaddleRMSProp(lr=0.1, momentum=0.9, centered=True),
     "Adam": rules.Adam(lr=0.1, steps="push"),
+    "LazyAdam": rules.LazyAdam(lr=0.1),
     "AdamW-amsgrad": rules.AdamW(lr=0.1, amsgrad=True),
     "Adamax": rules.Adamax(lr=0.1),
+    "PaddleAdamax": rules.PaddleAdamax(lr=0.1),
     "Lamb": rules.Lamb(lr=0.1),
     "FTRL": rules.FTRL(lr=0.1, l1=0.01, initial_accumulator_value=0.25),
 }

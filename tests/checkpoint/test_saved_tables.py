@@ -49,9 +49,12 @@ def test_the_state_has_torchs_names(tmp_path):
         "Adagrad": ("sum",),
         "RMSProp": ("square_avg",),
         "RMSProp-all": ("square_avg", "grad_avg", "momentum_buffer"),
+        "PaddleRMSProp-all": ("square_avg", "grad_avg", "momentum_buffer"),
         "Adam": ("exp_avg", "exp_avg_sq"),
+        "LazyAdam": ("exp_avg", "exp_avg_sq"),
         "AdamW-amsgrad": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
         "Adamax": ("exp_avg", "exp_inf"),
+        "PaddleAdamax": ("exp_avg", "exp_inf"),
         "Lamb": ("exp_avg", "exp_avg_sq"),
         "FTRL": ("square", "linear"),
     }

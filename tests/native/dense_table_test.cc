@@ -13,8 +13,10 @@ using namespace flota::testing;
 
 namespace {
 
-constexpr RuleKind kCuttableRules[] = {RuleKind::kSgd,  RuleKind::kMomentum, RuleKind::kAdagrad, RuleKind::kRmsProp,
-                                       RuleKind::kAdam, RuleKind::kAdamW,    RuleKind::kAdamax,  RuleKind::kFtrl};
+constexpr RuleKind kCuttableRules[] = {RuleKind::kSgd,          RuleKind::kMomentum, RuleKind::kAdagrad,
+                                       RuleKind::kRmsProp,      RuleKind::kAdam,     RuleKind::kAdamW,
+                                       RuleKind::kAdamax,       RuleKind::kFtrl,     RuleKind::kPaddleRmsProp,
+                                       RuleKind::kPaddleAdamax, RuleKind::kLazyAdam};
 
 // The blocks that begin at `cuts` (the first must be 0) and cover `size` elements.
 TableSpec cut(TableSpec spec, const std::vector<uint64_t>& cuts) {

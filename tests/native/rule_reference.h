@@ -7,8 +7,8 @@
 #include "common/check.h"
 #include "common/spec.h"
 
-// The rules again, in double and as their papers and torch's documentation write them: slow, plain, and sharing nothing
-// with native/optim.
+// The rules again, in double and as their papers and the documentation of torch and Paddle write them: slow, plain, and
+// sharing nothing with native/optim.
 namespace flota::reference {
 
 struct Parameter {
@@ -45,8 +45,17 @@ inline void rmsprop(const RuleSpec& rule, double lr, double g, Element e) {
   e.w -= lr * (rule.momentum > 0 ? e.third : change);
 }
 
+inline void paddle_rmsprop(const RuleSpec& rule, double lr, double g, Element e) {
+  g += rule.weight_decay * e.w;
+  e.first = rule.alpha * e.first + (1 - rule.alpha) * g * g;
+  e.second = rule.alpha * e.second + (1 - rule.alpha) * g;
+  const double variance = rule.centered ? e.first - e.second * e.second : e.first;
+  e.third = rule.momentum * e.third + lr * g / std::sqrt(variance + rule.epsilon);
+  e.w -= e.third;
+}
+
 inline void adam(const RuleSpec& rule, double lr, double t, double g, Element e) {
-  if (rule.kind == RuleKind::kAdam) g += rule.weight_decay * e.w;
+  if (rule.kind != RuleKind::kAdamW) g += rule.weight_decay * e.w;
   if (rule.kind == RuleKind::kAdamW) e.w -= lr * rule.weight_decay * e.w;
   e.first = rule.beta1 * e.first + (1 - rule.beta1) * g;
   e.second = rule.beta2 * e.second + (1 - rule.beta2) * g * g;
@@ -59,7 +68,8 @@ inline void adam(const RuleSpec& rule, double lr, double t, double g, Element e)
 inline void adamax(const RuleSpec& rule, double lr, double t, double g, Element e) {
   g += rule.weight_decay * e.w;
   e.first = rule.beta1 * e.first + (1 - rule.beta1) * g;
-  e.second = std::max(rule.beta2 * e.second, std::fabs(g) + rule.epsilon);
+  e.second = rule.kind == RuleKind::kPaddleAdamax ? std::max(rule.beta2 * e.second + rule.epsilon, std::fabs(g))
+                                                  : std::max(rule.beta2 * e.second, std::fabs(g) + rule.epsilon);
   e.w -= lr / (1 - std::pow(rule.beta1, t)) * e.first / e.second;
 }
 
@@ -110,11 +120,16 @@ inline void step(const RuleSpec& rule, double lr, uint64_t count, uint64_t updat
       case RuleKind::kRmsProp:
         rmsprop(rule, lr, g[i], e);
         break;
+      case RuleKind::kPaddleRmsProp:
+        paddle_rmsprop(rule, lr, g[i], e);
+        break;
       case RuleKind::kAdam:
       case RuleKind::kAdamW:
+      case RuleKind::kLazyAdam:
         adam(rule, lr, t, g[i], e);
         break;
       case RuleKind::kAdamax:
+      case RuleKind::kPaddleAdamax:
         adamax(rule, lr, t, g[i], e);
         break;
       case RuleKind::kFtrl:

@@ -41,6 +41,14 @@ std::vector<Case> cases() {
        {.kind = RuleKind::kRmsProp, .weight_decay = 0.01, .momentum = 0.9, .epsilon = 1e-8, .alpha = 0.3}},
       {"RMSProp, centered, momentum",
        {.kind = RuleKind::kRmsProp, .momentum = 0.5, .epsilon = 1e-3, .alpha = 0.95, .centered = true}},
+      {"PaddleRMSProp", {.kind = RuleKind::kPaddleRmsProp, .epsilon = 1e-6, .alpha = 0.95}},
+      {"PaddleRMSProp, centered", {.kind = RuleKind::kPaddleRmsProp, .epsilon = 1e-3, .alpha = 0.9, .centered = true}},
+      {"PaddleRMSProp, momentum, decay",
+       {.kind = RuleKind::kPaddleRmsProp, .weight_decay = 0.01, .momentum = 0.9, .epsilon = 1e-2, .alpha = 0.3}},
+      {"PaddleRMSProp, centered, momentum",
+       {.kind = RuleKind::kPaddleRmsProp, .momentum = 0.5, .epsilon = 1e-3, .alpha = 0.95, .centered = true}},
+      {"PaddleAdamax, large epsilon", {.kind = RuleKind::kPaddleAdamax, .beta1 = 0.8, .beta2 = 0.9, .epsilon = 0.05}},
+      {"LazyAdam, large epsilon", {.kind = RuleKind::kLazyAdam, .beta1 = 0.8, .beta2 = 0.9, .epsilon = 0.05}},
       {"FTRL", {.kind = RuleKind::kFtrl, .lr_power = -0.5}},
       {"FTRL, all options",
        {.kind = RuleKind::kFtrl, .initial_accumulator = 0.1, .l1 = 0.5, .l2 = 0.3, .lr_power = -0.5}},
@@ -48,7 +56,8 @@ std::vector<Case> cases() {
        {.kind = RuleKind::kFtrl, .initial_accumulator = 0.1, .l1 = 0.1, .l2 = 0.1, .lr_power = -0.7}},
   };
   all.push_back({"Lamb, no epsilon", {.kind = RuleKind::kLamb, .beta1 = 0.9, .beta2 = 0.99}});
-  for (const RuleKind kind : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdamax, RuleKind::kLamb}) {
+  for (const RuleKind kind : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kLazyAdam, RuleKind::kAdamax,
+                              RuleKind::kPaddleAdamax, RuleKind::kLamb}) {
     RuleSpec rule = adam_like(kind);
     all.push_back({to_string(kind), rule});
     rule.weight_decay = 0.05;
@@ -215,6 +224,8 @@ BOOST_AUTO_TEST_CASE(only_the_options_in_use_take_state) {
   BOOST_TEST(slots({.kind = RuleKind::kMomentum, .momentum = 0.9}) == 1u);
   BOOST_TEST(slots({.kind = RuleKind::kRmsProp}) == 1u);
   BOOST_TEST(slots({.kind = RuleKind::kRmsProp, .momentum = 0.9, .centered = true}) == 3u);
+  BOOST_TEST(slots({.kind = RuleKind::kPaddleRmsProp}) == 1u);
+  BOOST_TEST(slots({.kind = RuleKind::kPaddleRmsProp, .momentum = 0.9}) == 2u);
   BOOST_TEST(slots(adam) == 2u);
   adam.amsgrad = true;
   BOOST_TEST(slots(adam) == 3u);
@@ -268,6 +279,38 @@ BOOST_AUTO_TEST_CASE(centered_rmsprop_survives_a_gradient_that_never_changes) {
   Row row(*rule, {1});
   for (uint64_t i = 1; i <= 200; ++i) row.update(*rule, {1e-9f, 1, i}, {0.0237f});
   BOOST_TEST(std::isfinite(row.floats[0]));
+}
+
+// Without room for rounding, epsilon is what keeps the root of the variance above zero.
+BOOST_AUTO_TEST_CASE(paddles_centered_rmsprop_survives_it_too) {
+  const auto rule = Rule::make({.kind = RuleKind::kPaddleRmsProp, .epsilon = 1e-12, .alpha = 0.9, .centered = true});
+  Row row(*rule, {1});
+  for (uint64_t i = 1; i <= 200; ++i) row.update(*rule, {1e-9f, 1, i}, {0.0237f});
+  BOOST_TEST(std::isfinite(row.floats[0]));
+}
+
+// A checkpoint's state is Paddle's: how far the weight goes down.
+BOOST_AUTO_TEST_CASE(paddles_rmsprop_keeps_the_rate_in_its_momentum) {
+  const auto rule = Rule::make({.kind = RuleKind::kPaddleRmsProp, .momentum = 0.5, .epsilon = 0.75, .alpha = 0.75});
+  Row row(*rule, {1});
+  row.update(*rule, {0.5f, 1, 1}, {1});
+  BOOST_TEST(row.floats[0] == 0.5f);
+  BOOST_TEST(row.floats[1] == 0.25f);
+  BOOST_TEST(row.floats[2] == 0.5f);
+  row.update(*rule, {0, 1, 2}, {1});
+  BOOST_TEST(row.floats[0] == 0.25f, "the earlier rate's half");
+}
+
+// Paddle's lazy mode corrects a row by the steps of all, as SparseAdam does, and adds epsilon as Adam does.
+BOOST_AUTO_TEST_CASE(lazy_adam_is_adam_by_the_steps_of_pushes) {
+  RuleSpec lazy = adam_like(RuleKind::kLazyAdam), adam = adam_like(RuleKind::kAdam);
+  lazy.steps = StepSource::kPush;
+  lazy.epsilon = adam.epsilon = 0.1;
+  Row by_push(*Rule::make(lazy), {1, 2}), by_row(*Rule::make(adam), {1, 2});
+  by_row.updates = 6;
+  by_push.update(*Rule::make(lazy), {0.1f, 1, 7}, {0.5f, -0.25f});
+  by_row.update(*Rule::make(adam), {0.1f, 1, 1}, {0.5f, -0.25f});
+  BOOST_TEST(by_push.floats == by_row.floats);
 }
 
 BOOST_AUTO_TEST_CASE(lamb_takes_a_plain_step_from_zero_weights) {

@@ -69,6 +69,12 @@ BOOST_AUTO_TEST_CASE(a_rule_refuses_what_it_does_not_use) {
   BOOST_TEST(complaint(RuleSpec{.kind = RuleKind::kAdamax, .beta1 = 0.9, .amsgrad = true}) ==
              "Adamax does not use amsgrad");
   BOOST_TEST(complaint(RuleSpec{.kind = RuleKind::kRmsProp, .lr_power = -0.5}) == "RMSProp does not use lr_power");
+  BOOST_TEST(complaint(RuleSpec{.kind = RuleKind::kPaddleRmsProp, .steps = StepSource::kPush}) ==
+             "PaddleRMSProp counts no steps: steps must be row");
+  BOOST_TEST(complaint(RuleSpec{.kind = RuleKind::kPaddleAdamax, .beta1 = 0.9, .amsgrad = true}) ==
+             "PaddleAdamax does not use amsgrad");
+  BOOST_TEST(complaint(RuleSpec{.kind = RuleKind::kLazyAdam, .beta1 = 0.9, .amsgrad = true}) ==
+             "LazyAdam does not use amsgrad");
 }
 
 BOOST_AUTO_TEST_CASE(hyper_parameters_have_the_ranges_of_torch) {
@@ -104,7 +110,7 @@ BOOST_AUTO_TEST_CASE(no_number_may_be_other_than_a_finite_float32) {
 }
 
 BOOST_AUTO_TEST_CASE(enumerators_that_do_not_exist_are_refused) {
-  BOOST_TEST(complaint(RuleSpec{.kind = static_cast<RuleKind>(10)}) == "rule 10 is unknown");
+  BOOST_TEST(complaint(RuleSpec{.kind = static_cast<RuleKind>(13)}) == "rule 13 is unknown");
   BOOST_TEST(complaint(RuleSpec{.kind = static_cast<RuleKind>(0)}) == "rule 0 is unknown");
   BOOST_TEST(complaint(RuleSpec{.steps = static_cast<StepSource>(255)}) == "step source 255 is unknown");
   BOOST_TEST(complaint(InitSpec{static_cast<InitKind>(6)}) == "initialiser 6 is unknown");

@@ -101,12 +101,15 @@ inline RuleSpec rule_spec(RuleKind kind) {
       rule.initial_accumulator = 0.1;
       break;
     case RuleKind::kRmsProp:
+    case RuleKind::kPaddleRmsProp:
       rule.epsilon = 1e-8;
       rule.alpha = 0.99;
       break;
     case RuleKind::kAdam:
     case RuleKind::kAdamW:
+    case RuleKind::kLazyAdam:
     case RuleKind::kAdamax:
+    case RuleKind::kPaddleAdamax:
     case RuleKind::kLamb:
       rule.beta1 = 0.9;
       rule.beta2 = 0.999;

@@ -135,8 +135,8 @@ SETTINGS: dict[str, Setting] = {
 }
 
 # On the CPU the reference corrects the rows' averages as if they were a step older than they are; on other devices, and
-# for dense parameters, it does not. (need_clip sets the table apart, and does nothing else.)
-LAZY = Setting(lambda p: p.optimizer.Adam(0.02, lazy_mode=True), {"table": lambda p: {"need_clip": False}}, sparse=True)
+# for dense parameters, it does not.
+LAZY = Setting(lambda p: p.optimizer.Adam(0.02, lazy_mode=True), sparse=True)
 
 SCHEDULERS: dict[str, Make] = {
     "noam": lambda lr: lr.NoamDecay(64, 10, 0.5),

@@ -84,8 +84,11 @@ class Trained:
             self.loss = paddle.mean(paddle.square(out - wanted))
             self.test = self.main.clone(for_test=True)
             self.optimizer = setting.optimizer(PADDLE)
-            self.optimizer.minimize(self.loss)
+            self.minimize()
         self.executor.run(self.startup, scope=self.scope)
+
+    def minimize(self) -> None:
+        self.optimizer.minimize(self.loss)
 
     def _attr(self, name: str) -> ParamAttr:
         own = self.setting.attrs[name](PADDLE) if name in self.setting.attrs else {}
@@ -235,13 +238,28 @@ def test_a_rescaled_gradient_is_that_much_shorter() -> None:
 
 
 @pytest.mark.usefixtures("programs")
-@pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adagrad", "Adam", "AdamW", "Adamax", "RMSProp", "Ftrl"])
-def test_rows_move_as_dense_parameters_where_each_step_has_them_all(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SGD", {}),
+        ("Momentum", {}),
+        ("Adagrad", {}),
+        ("Adam", {}),
+        ("Adam", {"lazy_mode": True, "epsilon": 1e-2}),
+        ("AdamW", {}),
+        ("AdamW", {"lazy_mode": True, "epsilon": 1e-2}),
+        ("Adamax", {"epsilon": 1e-2}),
+        ("RMSProp", {"epsilon": 1e-2}),
+        ("RMSProp", {"momentum": 0.5, "centered": True}),
+        ("Ftrl", {}),
+    ],
+)
+def test_rows_move_as_dense_parameters_where_each_step_has_them_all(kind: str, options: dict[str, Any]) -> None:
     every = [{**batch, "ids": np.arange(ROWS).reshape(-1, SLOTS) % ROWS} for batch in BATCHES]
 
     def run(sparse: bool) -> np.ndarray:
         def make(p: Any) -> Any:
-            return getattr(p.optimizer, kind)(learning_rate=0.05, grad_clip=p.nn.ClipGradByGlobalNorm(0.8))
+            return getattr(p.optimizer, kind)(learning_rate=0.05, grad_clip=p.nn.ClipGradByGlobalNorm(0.8), **options)
 
         attrs = {"table": lambda p: {"regularizer": p.regularizer.L1Decay(0.05), "learning_rate": 2.0}}
         trained = Trained(Setting(make, attrs, sparse))
@@ -273,10 +291,22 @@ def test_eager_rows_are_the_reference_s() -> None:
 def test_lazy_rows_count_the_optimizer_s_steps() -> None:
     trained = Trained(LAZY)
     trainer = trainer_of(trained.main.trainings[0], trained.scope)
-    (group,) = (group for group in trainer.optimizer.param_groups if not group["need_clip"])
-    group["steps"] = 1  # the reference's rows are a step older
+    trainer.optimizer.steps = 1  # the reference's rows are a step older
     losses = [trained.step(batch) for batch in BATCHES]
     assert_as_the_reference("lazy", {"losses": losses, **trained.values()})
+
+
+@pytest.mark.parametrize(("kind", "decay"), [("Adam", 0.0), ("AdamW", 0.3)])
+def test_a_lazy_row_that_comes_late_is_corrected_by_the_steps_of_all(kind: str, decay: float) -> None:
+    table = TableParameter.make(TableOptions(f"late_rows_{kind}", 1, rows.Constant(ROW)))
+    trained = getattr(optimizer, kind)(0.02, parameters=[Tensor(table, "table")], weight_decay=decay, lazy_mode=True)
+    for key in (0, 0, 0, 1):
+        look_up(table, [torch.tensor([key])], KeyRules(), True).gathered().mul(0.5).sum().backward()
+        trained.step()
+        trained.clear_grad()
+    late = look_up(table, [torch.tensor([1])], KeyRules(), training=False).gathered().item()
+    average, square = 0.1 * 0.5 / (1 - 0.9**4), 0.001 * 0.5**2 / (1 - 0.999**4)
+    assert late == pytest.approx(ROW * (1 - 0.02 * decay) - 0.02 * average / square**0.5, rel=1e-5)
 
 
 @pytest.mark.usefixtures("programs")

@@ -1,6 +1,6 @@
 """Optimizers: which server rule a torch optimizer becomes, and those that torch has not."""
 
 from flota.optim.ftrl import Ftrl
-from flota.optim.mapping import has_rule, rule_of
+from flota.optim.mapping import counts_steps, has_rule, rule_of
 
-__all__ = ["Ftrl", "has_rule", "rule_of"]
+__all__ = ["Ftrl", "counts_steps", "has_rule", "rule_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -12,6 +12,15 @@ from flota.errors import InvalidArgument
 from flota.optim.ftrl import Ftrl
 
 Group = Mapping[str, Any]
+
+
+@runtime_checkable
+class Served(Protocol):
+    """An optimizer of layers above that knows its server rule itself."""
+
+    counts_steps: ClassVar[bool]  # whether its state of a parameter has a "step"
+
+    def server_rule(self, group: Group) -> rules.Rule: ...
 
 
 def _sgd(group: Group) -> rules.Rule:
@@ -45,12 +54,20 @@ _RULES: dict[type[torch.optim.Optimizer], Callable[[Group], rules.Rule]] = {
     Ftrl: _take(rules.FTRL, "l1", "l2", "lr_power", "initial_accumulator_value"),
 }
 
+# Those that keep no count of their own for each parameter.
+_WITHOUT_STEPS = (torch.optim.SGD, Ftrl)
+
 SUPPORTED = tuple(optimizer.__name__ for optimizer in _RULES)
 
 
 def has_rule(optimizer: torch.optim.Optimizer, group: Group) -> bool:
     """Whether a server could do what ``optimizer`` does."""
-    return type(optimizer) in _RULES and not group.get("maximize")
+    return (isinstance(optimizer, Served) or type(optimizer) in _RULES) and not group.get("maximize")
+
+
+def counts_steps(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether ``optimizer`` keeps a ``step`` for each parameter."""
+    return optimizer.counts_steps if isinstance(optimizer, Served) else not isinstance(optimizer, _WITHOUT_STEPS)
 
 
 def rule_of(optimizer: torch.optim.Optimizer, group: Group) -> rules.Rule:
@@ -59,7 +76,7 @@ def rule_of(optimizer: torch.optim.Optimizer, group: Group) -> rules.Rule:
     A row without a gradient is skipped, as torch skips a parameter without one; it counts its own steps, except under
     ``SparseAdam``, which counts the optimizer's.
     """
-    make = _RULES.get(type(optimizer))
+    make = optimizer.server_rule if isinstance(optimizer, Served) else _RULES.get(type(optimizer))
     if make is None:
         raise InvalidArgument(
             f"{type(optimizer).__name__} has no server rule; use one of {', '.join(SUPPORTED)}, or Geo mode, in which "

@@ -79,7 +79,7 @@ class Adagrad(Optimizer):
 
 class Adam(Optimizer):
     """``lazy_mode``: the rows of a table that a step does not touch stay as they are, and all count the optimizer's
-    steps. Without it they stay as well, and each counts its own, as on servers."""
+    steps. Without it they stay as well, and each counts its own."""
 
     states: ClassVar = _MOMENTS
 
@@ -93,10 +93,12 @@ class Adam(Optimizer):
         self._foreach = use_multi_tensor or None
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision)
 
+    def settings(self, attr: ParamAttr, tensor: torch.Tensor) -> Group:
+        return super().settings(attr, tensor) | _counted(tensor, self._lazy)
+
     def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
-        if self._lazy and not self.distributed and _has_tables(groups):
-            return torch_rules.PaddleLazyAdam(groups, rate, self._betas, self._epsilon)
-        return torch.optim.Adam(groups, rate, betas=self._betas, eps=self._epsilon, foreach=self._foreach)
+        kind = torch_rules.PaddleLazyAdam if self._lazy else torch.optim.Adam
+        return kind(groups, rate, betas=self._betas, eps=self._epsilon, foreach=self._foreach)
 
 
 class AdamW(Optimizer):
@@ -123,12 +125,12 @@ class AdamW(Optimizer):
         decays = self._decays is None or self._decays(attr.name or "")
         ratio = 1.0 if self._ratio is None else float(self._ratio(_trained(attr, tensor)))
         own = super().settings(attr, tensor)
-        return own | {"times": own["times"] * ratio, "weight_decay": self._decay if decays else 0.0}
+        own |= {"times": own["times"] * ratio, "weight_decay": self._decay if decays else 0.0}
+        return own | _counted(tensor, self._lazy)
 
     def make(self, groups: list[Group], rate: float) -> torch.optim.Optimizer:
-        if self._lazy and not self.distributed and _has_tables(groups):
-            return torch_rules.PaddleLazyAdam(groups, rate, self._betas, self._epsilon, decoupled=True)
-        return torch.optim.AdamW(groups, rate, betas=self._betas, eps=self._epsilon)
+        kind = torch_rules.PaddleLazyAdamW if self._lazy else torch.optim.AdamW
+        return kind(groups, rate, betas=self._betas, eps=self._epsilon)
 
 
 class Adamax(Optimizer):
@@ -204,6 +206,11 @@ class Lamb(Optimizer):
                 "embeddings with is_sparse=False"
             )
         return torch_rules.PaddleLamb(groups, rate, self._betas, self._epsilon, always_adapt=self._adapts)
+
+
+def _counted(tensor: torch.Tensor, lazy: bool) -> Group:
+    """What is the step of a parameter: of a lazy table's rows the optimizer's, else its own."""
+    return {"steps": "push" if lazy and isinstance(tensor, TableParameter) else "row"}
 
 
 def _has_tables(groups: list[Group]) -> bool:
