@@ -174,6 +174,35 @@ def test_each_file_of_a_list_without_leases_is_one_workers(files, dataset, numbe
     assert list(chain(*(numbers(dataset(share)) for share in shares))) == [*range(30)]
 
 
+@pytest.mark.parametrize("in_step", [True, False])
+def test_workers_with_parts_of_the_list_read_all_of_them(files, dataset, numbers, as_worker, monkeypatch, in_step):
+    """Not every so manieth piece of them."""
+    monkeypatch.setattr(Team, "in_step", in_step)
+    read = []
+    for index in range(3):
+        as_worker(index, 3)
+        read += numbers(dataset(get_file_shard(files, index, 3), sharing=None if in_step else "static"))
+    assert read == [*range(30)]
+
+
+def test_in_step_workers_compare_their_lists(files, dataset, numbers, as_worker, monkeypatch):
+    halves = [files[::2], files[1::2]]
+    digests = []
+    monkeypatch.setattr(Team, "in_step", True)
+    monkeypatch.setattr(
+        Team, "gather", lambda self, name, mine: [digests.append(mine) or mine, b"other"], raising=False
+    )
+    read = []
+    for index, half in enumerate(halves):
+        as_worker(index, 2)
+        read += numbers(dataset(half))
+    assert sorted(read) == [*range(30)]
+    assert len(set(digests)) == 2
+    monkeypatch.setattr(Team, "gather", lambda self, name, mine: [mine, mine])
+    as_worker(0, 2)
+    assert len(numbers(dataset(files))) < 30
+
+
 def test_a_worker_with_an_empty_list_is_told(dataset):
     with pytest.raises(DataError, match="the list of files is empty: give every worker the whole list"):
         iter(dataset([]))

@@ -28,7 +28,7 @@ from flota.data.formats.trouble import Policy, Skipped, Trouble
 from flota.data.lanes import Read
 from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Epoch, Fixed, Leases
 from flota.data.reading import Pass
-from flota.data.shards import Piece, piece_bytes
+from flota.data.shards import Piece, is_shard, piece_bytes
 from flota.data.slots import Arrays, SlotPlace, Slots
 from flota.errors import DataError, InvalidArgument
 
@@ -190,6 +190,7 @@ class DatasetSettings:
         self._files = [os.fspath(path) for path in filelist]
         self._plan = None
         self._name = None
+        self._own_list: bool | None = None  # not known yet
         self._epochs = Counter[str]()
 
     def get_filelist(self) -> list[str]:
@@ -268,7 +269,20 @@ class DatasetSettings:
             )
         by_number = kind == TRAINING and (team.in_step or team.count == 1)
         static = self._sharing == "static" or (self._sharing is None and by_number)
-        return Leases(self._epoch(pieces, kind), lanes, static, self._lease_seconds)
+        classes = self._place_in_list() if static else None
+        return Leases(self._epoch(pieces, kind), lanes, classes, self._lease_seconds)
+
+    def _place_in_list(self) -> tuple[int, int]:
+        """This worker's place among those that share its list of files, and how many these are. Workers that were given
+        different lists share nothing: each reads its own. In sync mode they compare their lists, once for each."""
+        team = workers.current()
+        if self._own_list is None:
+            self._own_list = is_shard(self._files or []) or (team.in_step and self._lists_differ(team))
+        return (0, 1) if self._own_list else (team.index, team.count)
+
+    def _lists_differ(self, team: workers.Workers) -> bool:
+        digest = hashlib.sha256(json.dumps(self._files).encode()).digest()
+        return len(set(team.gather("data/files", digest))) > 1
 
 
 def _remote_files(fs_name: str, fs_ugi: str) -> str:

@@ -136,10 +136,12 @@ class Epoch:
 
 
 class Leases:
-    """Pieces by lease from the job's coordinator. With ``classes``, each thread of each worker gets every so manieth
-    piece, whoever is faster."""
+    """Pieces by lease from the job's coordinator. With ``classes``, this worker's place and how many share the pieces,
+    each thread of each of them gets every so manieth piece, whoever is faster."""
 
-    def __init__(self, epoch: Epoch, lanes: int, classes: bool, seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self, epoch: Epoch, lanes: int, classes: tuple[int, int] | None, seconds: float = LEASE_SECONDS
+    ) -> None:
         self._epoch = epoch
         self._workers: Workers = workers.current()
         self._client = self._workers.client
@@ -238,9 +240,10 @@ class Leases:
 
     def _ask(self, lane: int | None, release: bool = False) -> tuple[LeaseOutcome, int, int]:
         first, stride = 0, 1
-        if self._classes and lane is not None:
-            first = self._workers.index + self._workers.count * lane
-            stride = self._workers.count * self._lanes
+        if self._classes is not None and lane is not None:
+            place, places = self._classes
+            first = place + places * lane
+            stride = places * self._lanes
         with self._lock:
             if lane is not None and self._closed.is_set():
                 return LeaseOutcome.none, 0, 0  # what was taken now would not be given back

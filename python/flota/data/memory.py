@@ -100,8 +100,8 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
             _loading.discard(threading.current_thread())
 
     def _blocks(self) -> Iterator[_core.Samples]:
-        pieces, team = self._pieces(), workers.current()
-        place, places = (0, 1) if self._sharing == "none" else (team.index, team.count)
+        pieces = self._pieces()
+        place, places = (0, 1) if self._sharing == "none" else self._place_in_list()
         lanes = min(self._threads, len(pieces))
         return read_blocks(Fixed(len(pieces), lanes, place, places), self._reads(pieces), lanes)
 
@@ -135,12 +135,24 @@ class InMemoryDataset(DatasetSettings, torch.utils.data.IterableDataset[Any]):
         if workers.current().count == 1:
             store.shuffle(chosen)
         else:
+            self._check_all_is_loaded()
             self._store = None
             try:
                 self._store = exchange(store, chosen)
             except FlotaError as error:
                 raise type(error)(f"global_shuffle: {error}; samples were lost, load the data set again") from error
         self._shuffled = len(self._loaded())
+
+    def _check_all_is_loaded(self) -> None:
+        """By now workers can compare their lists: a part by number of a list that others do not have leaves samples
+        out."""
+        differ = self._lists_differ(workers.current())
+        if differ and self._sharing != "none" and not self._own_list:
+            raise InvalidArgument(
+                "global_shuffle: workers have loaded different lists of files, each its part by number, so that some "
+                "samples were loaded by nobody: give all the same list, split it by flota.util.get_file_shard, or say "
+                "sharing='none' in init()"
+            )
 
     def slots_shuffle(self, slots: Sequence[str], *, seed: int | None = None) -> None:
         """Gives these slots' values to other samples of this worker, each value to one of them: what a model's test

@@ -66,7 +66,23 @@ def get_file_shard(files: Sequence[File], worker_index: int, worker_num: int) ->
     worker_index, worker_num = check_worker(worker_index, worker_num)
     each, more = divmod(len(files), worker_num)
     begin = worker_index * each + min(worker_index, more)
-    return list(files[begin : begin + each + (worker_index < more)])
+    mine = list(files[begin : begin + each + (worker_index < more)])
+    if worker_num > 1:
+        _shards.add(_listed(mine))
+    return mine
+
+
+# Lists that were made for one worker. A list of this worker's own is nothing that workers share.
+_shards: set[frozenset[str]] = set()
+
+
+def is_shard(files: Sequence[str | os.PathLike[str]]) -> bool:
+    """Whether these files are a worker's part that ``get_file_shard`` has made in this process."""
+    return _listed(files) in _shards
+
+
+def _listed(files: Sequence[str | os.PathLike[str]]) -> frozenset[str]:
+    return frozenset(str(os.fspath(file)) for file in files)
 
 
 def own_part(count: int, worker_index: int, worker_num: int) -> range:
