@@ -18,11 +18,13 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,19 +108,21 @@ class Peak(threading.Thread):
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self._session = os.getsid(pid)
-        self._most: dict[str, int] = {}
+        self.pids = {pid}
+        self._most: dict[int, int] = {}
         self._done = threading.Event()
 
     def run(self) -> None:
         while not self._done.wait(0.2):
-            for status in Path("/proc").glob("[0-9]*/status"):
+            for path in Path("/proc").glob("[0-9]*/status"):
                 try:
-                    if os.getsid(int(status.parent.name)) == self._session:
-                        fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-                        self._most[status.parent.name] = int(fields.get("VmHWM", "0").split()[0])
-                except (OSError, ValueError):
-                    continue
+                    status = dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
+                except OSError:
+                    continue  # it has ended
+                pid = int(status["Pid"])
+                if pid in self.pids or int(status["PPid"]) in self.pids:
+                    self.pids.add(pid)
+                    self._most[pid] = max(self._most.get(pid, 0), int(status.get("VmHWM", "0").split()[0]))
 
     def stop(self) -> float:
         self._done.set()
@@ -126,17 +130,18 @@ class Peak(threading.Thread):
         return sum(self._most.values()) / 1024.0
 
 
-def run(cell: str, flota: bool, reference: str, data: Path, rows: int, epochs: int, result: Result) -> None:
+def run(cell: str, flota: bool, data: Path, settings: argparse.Namespace, result: Result) -> None:
     way, mode, *size, batch = cell.split()
     servers, workers = map(int, size[0].split("x")) if size else (0, 1)
     with tempfile.TemporaryDirectory() as folder:
         script = LISTINGS / ("wide_and_deep.py" if way == "generator" else "click_through.py")
         arguments = [
             str(script), f"--mode={mode}", f"--batch={batch}", "--threads=1",
-            f"--pipe={'cat' if way == 'slots' else 'python'}", f"--epochs={epochs}",
+            f"--pipe={'cat' if way == 'slots' else 'python'}", f"--epochs={settings.epochs}",
+            f"--optimizer={settings.optimizer}",
             f"--data={data}", f"--out={folder}", f"--started={time.time()}",
         ]  # fmt: skip
-        python = [sys.executable, "-m", "flota.paddle"] if flota else [reference]
+        python = [sys.executable, "-m", "flota.paddle"] if flota else [settings.reference]
         launch = ["-m", "paddle.distributed.launch", f"--server_num={servers}", f"--worker_num={workers}"]
         command = [*python, *(launch if servers else []), *arguments]
         # The same cores for both: one thread a worker where there are two.
@@ -158,27 +163,24 @@ def run(cell: str, flota: bool, reference: str, data: Path, rows: int, epochs: i
         except subprocess.TimeoutExpired:
             output = f"not done after {LIMIT:.0f} s"
         finally:
-            end_session(process)
-        result.peaks.append(peak.stop())
+            result.peaks.append(peak.stop())
+            end(peak.pids, process)
         parts = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("worker-*.json"))]
         if len(parts) != workers:
             logs = "".join(path.read_text()[-2000:] for path in sorted(Path(folder).glob("log/*log.*")))
             result.failed = (output[-2000:] + logs).strip() or "no worker has finished"
             return
-        result.speeds += [rows / max(part["seconds"][epoch] for part in parts) for epoch in range(epochs)]
+        slowest = [max(part["seconds"][epoch] for part in parts) for epoch in range(settings.epochs)]
+        result.speeds += [settings.rows / seconds for seconds in slowest]
         result.firsts.append(max(part["first"] for part in parts))
         result.areas += [part["auc"] for part in parts if "auc" in part]
 
 
-def end_session(process: subprocess.Popen[str]) -> None:
-    """Ends what the command has left behind, which is all in its session."""
-    for status in Path("/proc").glob("[0-9]*"):
-        try:
-            pid = int(status.name)
-            if os.getsid(pid) == process.pid:
-                os.kill(pid, 9)
-        except OSError:
-            continue
+def end(pids: set[int], process: subprocess.Popen[str]) -> None:
+    """Ends what the command has left behind."""
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
@@ -209,6 +211,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="samples of an epoch, all workers together")
     parser.add_argument("--test_rows", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument(
+        "--optimizer",
+        choices=["sgd", "adam"],
+        default="sgd",
+        help="of the click-through listing, but for Geo; the reference's servers train rows by Adam in any case",
+    )
     parser.add_argument("--rounds", type=int, default=1, help="how often both run each cell")
     parser.add_argument("--cells", nargs="*", default=CELLS, help=f"some of: {', '.join(CELLS)}")
     parser.add_argument("--work", help="a folder for the data and the environment, kept; a temporary one unless given")
@@ -217,7 +225,7 @@ def main() -> None:
         parser.error(f"there is no cell {strange[0]!r}; there are {', '.join(CELLS)}")
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(arguments.work or temporary)
-        reference = arguments.reference or make_reference(work / "reference")
+        arguments.reference = arguments.reference or make_reference(work / "reference")
         data = work / f"data-{arguments.rows}-{arguments.test_rows}"
         if not data.exists():
             make_data(data, arguments.rows, arguments.test_rows)
@@ -227,7 +235,7 @@ def main() -> None:
             theirs, ours = Result(), Result()
             for _ in range(arguments.rounds):
                 for flota, result in ((False, theirs), (True, ours)):
-                    run(cell, flota, reference, data, arguments.rows, arguments.epochs, result)
+                    run(cell, flota, data, arguments, result)
             print(show(cell, theirs, ours), flush=True)
 
 

@@ -110,7 +110,7 @@ def train(exe, rank):
         json.dump({"first": first, "seconds": seconds, "loss": last}, file)
 
 
-optimizer = paddle.optimizer.SGD(learning_rate=0.02)
+optimizer = paddle.optimizer.SGD(learning_rate=0.1)
 exe = paddle.static.Executor(paddle.CPUPlace())
 if args.mode == "local":
     optimizer.minimize(loss)

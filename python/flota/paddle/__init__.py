@@ -20,7 +20,7 @@ _HERE = "flota.paddle"
 _PUBLIC = {
     **{
         name: f"{_HERE}.{name}:*"
-        for name in ("common_ops_import", "core", "device", "distributed", "fluid", "io", "nn")
+        for name in ("base", "common_ops_import", "core", "device", "distributed", "fluid", "framework", "io", "nn")
     },
     **{name: f"{_HERE}.{name}:*" for name in ("optimizer", "regularizer", "static")},
     **{name: f"{_HERE}.{name}:*" for name in ("metric", "reader")},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 
 class EOFException(Exception):
     """A loader's pass is over."""
@@ -22,3 +24,20 @@ class CUDAPlace:
 
     def __repr__(self) -> str:
         return f"Place(gpu:{self.device})"
+
+
+class VarType(IntEnum):
+    """Kinds of variables. Programs here have the first alone; scripts that leave the others out find none."""
+
+    LOD_TENSOR = 7
+    SELECTED_ROWS = 8
+    FEED_MINIBATCH = 9
+    FETCH_LIST = 10
+    READER = 15
+    RAW = 17
+
+
+class VarDesc:
+    """Where scripts find ``VarType``."""
+
+    VarType = VarType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,23 +11,41 @@ import torch
 
 @dataclass(frozen=True)
 class Jagged:
-    """``values[offsets[i]:offsets[i + 1]]`` is sequence i. ``offsets``: int64, one more than there are sequences."""
+    """``values[offsets[i]:offsets[i + 1]]`` is sequence i. ``offsets``: int64, one more than there are sequences.
+    ``single``: whether each sequence is one value, where somebody knows already."""
 
     values: torch.Tensor
     offsets: torch.Tensor
+    single: bool | None = field(default=None, compare=False, repr=False)
+
+    def one_each(self) -> bool:
+        """Whether each sequence is one value: most of those of click-through models are."""
+        if self.single is None:
+            same = self.values.shape[0] == self.count and bool((self.offsets.diff() == 1).all())
+            object.__setattr__(self, "single", same)
+        return bool(self.single)
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of all values together, as scripts know it."""
+        return self.values.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
 
     @property
     def count(self) -> int:
-        return len(self.offsets) - 1
+        return self.offsets.shape[0] - 1
 
     def __len__(self) -> int:
         return self.count
 
     def with_values(self, values: torch.Tensor) -> Jagged:
-        return Jagged(values, self.offsets)
+        return Jagged(values, self.offsets, self.single)
 
     def to(self, device: torch.device) -> Jagged:
-        return Jagged(self.values.to(device), self.offsets.to(device))
+        return Jagged(self.values.to(device), self.offsets.to(device), self.single)
 
     def lengths(self) -> torch.Tensor:
         return self.offsets.diff()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flota.errors import InvalidArgument
+from flota.paddle.core import CPUPlace
 from flota.paddle.first_mode import FirstMode
 from flota.paddle.graph.variable import Variable
 from flota.paddle.ops.registry import Mode
@@ -19,7 +23,10 @@ def enable_static() -> None:
     Mode.kind = Variable
 
 
-def disable_static() -> None:
+def disable_static(place: Any = None) -> None:
+    """From here on operations compute at once, on the CPU."""
+    if place is not None and not isinstance(place, CPUPlace):
+        raise InvalidArgument(f"disable_static: eager operations compute on the CPU, not on {place}: leave place out")
     _Chosen.by_script = True
     Mode.kind = Tensor
 

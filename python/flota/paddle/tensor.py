@@ -47,15 +47,15 @@ class Tensor(WithOperators):
 
     @property
     def size(self) -> int:
-        return int(self.value.numel())
+        return int(self._all_values().numel())
 
     @property
     def place(self) -> Any:
-        return self.value.device
+        return self._all_values().device
 
     @property
     def stop_gradient(self) -> bool:
-        return not self.value.requires_grad
+        return not self._all_values().requires_grad
 
     @stop_gradient.setter
     def stop_gradient(self, stop: bool) -> None:
@@ -89,14 +89,26 @@ class Tensor(WithOperators):
         return Tensor(self.value.clone())
 
     def numpy(self) -> np.ndarray:
-        array: np.ndarray = self.value.detach().cpu().numpy()
+        array: np.ndarray = self._all_values().detach().cpu().numpy()
         return array
+
+    def _all_values(self) -> torch.Tensor:
+        """Of sequences, those of all one after the other."""
+        found: torch.Tensor = self.value.values if isinstance(self.value, Jagged) else self.value
+        return found
+
+    def lod(self) -> list[list[int]]:
+        """Where sequences begin and end; nothing for a tensor without them."""
+        return [self.value.offsets.tolist()] if isinstance(self.value, Jagged) else []
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        return [self.value.lengths().tolist()] if isinstance(self.value, Jagged) else []
 
     def item(self, *index: int) -> Any:
         return self.numpy().item(*index)
 
     def tolist(self) -> Any:
-        return self.value.tolist()
+        return self._all_values().tolist()
 
     def cpu(self) -> Tensor:
         return Tensor(self.value.cpu())
@@ -144,7 +156,9 @@ class Tensor(WithOperators):
 
     def __repr__(self) -> str:
         stop = self.stop_gradient
-        return f"Tensor(shape={self.shape}, dtype={name_of(self.dtype)}, stop_gradient={stop},\n{self.numpy()})"
+        sequences = f", lod={self.lod()}" if isinstance(self.value, Jagged) else ""
+        facts = f"shape={self.shape}, dtype={name_of(self.dtype)}, stop_gradient={stop}{sequences}"
+        return f"Tensor({facts},\n{self.numpy()})"
 
 
 def _wrapped(value: Any) -> Any:

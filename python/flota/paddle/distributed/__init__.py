@@ -8,8 +8,9 @@ __getattr__, __dir__ = public(
     _HERE,
     "paddle.distributed",
     {
-        "InMemoryDataset": f"{_HERE}.datasets",
-        "QueueDataset": f"{_HERE}.datasets",
+        **dict.fromkeys(("CountFilterEntry", "ProbabilityEntry", "ShowClickEntry"), "flota.paddle.entries"),
+        **dict.fromkeys(("InMemoryDataset", "QueueDataset"), f"{_HERE}.datasets"),
+        **dict.fromkeys(("ParallelEnv", "get_rank", "get_world_size"), f"{_HERE}.parallel"),
         "fleet": f"{_HERE}.fleet:*",
     },
 )

@@ -47,7 +47,8 @@ class FeedSlots(Slots):
         for slot, array in zip(self.slots_declared, arrays, strict=True):
             if slot.shape is None:
                 values, offsets = array
-                fed[slot.name] = Jagged(torch.from_numpy(values).unsqueeze(1), torch.from_numpy(offsets))
+                single = len(values) == len(offsets) - 1 and bool((offsets[1:] - offsets[:-1] == 1).all())
+                fed[slot.name] = Jagged(torch.from_numpy(values).unsqueeze(1), torch.from_numpy(offsets), single)
             else:
                 fed[slot.name] = torch.from_numpy(array).reshape(-1, *slot.shape)
         return fed

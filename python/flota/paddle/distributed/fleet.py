@@ -14,9 +14,10 @@ _PUBLIC = {
     ),
     **dict.fromkeys(("InMemoryDataset", "QueueDataset"), "flota.paddle.distributed.datasets"),
     **{name: f"flota.paddle.distributed.{name}:*" for name in ("metrics", "util")},
-    "data_generator": "flota.paddle.fluid.data_generator:*",
+    "data_generator": "flota.paddle.distributed.data_generator:*",
+    "fleet": "flota.paddle.distributed.fleet:*",  # the object that has these functions
     "utils": "flota.paddle.distributed.conveniences:*",
-    **dict.fromkeys(("distributed_optimizer", "init_server", "init_worker"), _JOB),
+    **dict.fromkeys(("distributed_optimizer", "init_server", "init_worker", "minimize", "shrink"), _JOB),
     **dict.fromkeys(("MultiSlotDataGenerator", "MultiSlotStringDataGenerator"), "flota.data"),
     **dict.fromkeys(("PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker"), "flota.paddle.distributed.role_maker"),
     **dict.fromkeys(

@@ -4,7 +4,7 @@ for."""
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import flota
 import flota.fleet
@@ -22,6 +22,7 @@ class _Minimized:
 
     training: Training | None = None
     startup: Program | None = None
+    optimizer: DistributedOptimizer | None = None
 
 
 def trained_program() -> Program:
@@ -65,7 +66,21 @@ def distributed_optimizer(optimizer: Optimizer, strategy: Any = None) -> Distrib
     """The optimizer for this job; its steps go to the servers."""
     if not isinstance(optimizer, Optimizer):
         raise InvalidArgument(f"distributed_optimizer takes one of paddle.optimizer, not {optimizer!r}")
-    return DistributedOptimizer(optimizer, strategy)
+    _Minimized.optimizer = DistributedOptimizer(optimizer, strategy)
+    return _Minimized.optimizer
+
+
+def minimize(
+    loss: Any, startup_program: Program | None = None, parameter_list: Any = None, no_grad_set: Any = None
+) -> Any:
+    """The same by the optimizer that the job was last given."""
+    if _Minimized.optimizer is None:
+        raise InvalidArgument("call fleet.distributed_optimizer(optimizer) before fleet.minimize(loss)")
+    return _Minimized.optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
+
+
+def shrink(threshold: Any = None) -> NoReturn:
+    raise InvalidArgument("fleet.shrink: rows cannot be deleted yet: leave it out, tables keep all their rows")
 
 
 def init_server(dirname: Any = None, var_names: Any = None) -> None:

@@ -1,31 +1,27 @@
 """A program as one Python function: what is wanted of it, and nothing else.
 
-Operations that nobody wants are left out, lookups of one table are made together, and the rest becomes the lines of a
-function that names each value once. Running it walks no graph.
+Operations that nobody wants are left out, lookups of one table are made together (``lookups``), and the rest becomes
+the lines of a function that names each value once. Running it walks no graph.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from flota.errors import InvalidArgument
-from flota.nn.lookup import look_up
 from flota.nn.store import KeyRules
-from flota.nn.table import TableParameter
+from flota.paddle.graph.lookups import Lookups, look_up_joined, look_up_together, lookups_joined, lookups_together
 from flota.paddle.graph.program import Operator, Program
 from flota.paddle.graph.scope import Scope
-from flota.paddle.graph.variable import ParameterVariable, Variable
+from flota.paddle.graph.variable import Variable
 from flota.paddle.jagged import Jagged
 from flota.paddle.ops.registry import operands_in
 
 Feed = Mapping[str, torch.Tensor | Jagged]
-
-LOOKUPS = ("lookup_table", "lookup_table_v2")
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ def compile_program(program: Program, wanted: Sequence[str], training: bool) -> 
     for name in wanted:
         if name not in program.variables:
             raise InvalidArgument(f"the program has no variable {name!r} to fetch")
-    operators = _lookups_together(needed(program, wanted))
+    operators = lookups_joined(lookups_together(needed(program, wanted)), wanted)
     return _Writer(program, training).write(operators, wanted)
 
 
@@ -69,107 +65,6 @@ def needed(program: Program, wanted: Sequence[str], given: Sequence[str] | None 
             names.update(variable.name for variable in operator.inputs())
             names -= set(given or ())
     return found[::-1]
-
-
-# --- lookups ---
-
-
-@dataclass
-class _Lookups:
-    """Lookups of one table that are made together."""
-
-    table: str
-    operators: list[Operator]
-
-    def inputs(self) -> Iterator[Variable]:
-        for operator in self.operators:
-            yield operator.arguments["ids"]
-
-    def outputs(self) -> Iterator[Variable]:
-        for operator in self.operators:
-            yield operator.results
-
-
-def table_of(operator: Operator) -> ParameterVariable | None:
-    """The table that an operation looks rows up in, if it does."""
-    if operator.type not in LOOKUPS:
-        return None
-    weight = operator.arguments["weight"]
-    return weight if isinstance(weight, ParameterVariable) and weight.attributes.table else None
-
-
-def _lookups_together(operators: list[Operator]) -> list[Operator | _Lookups]:
-    """Lookups of one table and one padding become one, where the first of them stands; what their ids need is moved
-    before it. A lookup whose ids depend on another's rows stays where it is."""
-    groups: dict[tuple[str, Any], list[Operator]] = defaultdict(list)
-    made_by = {output.name: operator for operator in operators for output in operator.outputs()}
-    for operator in operators:
-        table = table_of(operator)
-        if table is not None and not _needs_a_lookup(operator.arguments["ids"], made_by):
-            groups[table.name, operator.arguments.get("padding_idx")].append(operator)
-    first = {id(group[0]): _Lookups(key[0], group) for key, group in groups.items()}
-    together = {id(operator) for group in groups.values() for operator in group}
-    result: list[Operator | _Lookups] = []
-    placed: set[int] = set()
-
-    def place(operator: Operator) -> None:
-        """The operation, after all that it needs."""
-        if id(operator) in placed:
-            return
-        placed.add(id(operator))
-        for variable in operator.inputs():
-            if variable.name in made_by and made_by[variable.name] is not operator:
-                place(made_by[variable.name])
-        result.append(operator)
-
-    for operator in operators:
-        lookups = first.get(id(operator))
-        if lookups is not None:
-            for ids in lookups.inputs():
-                if ids.name in made_by:
-                    place(made_by[ids.name])
-            result.append(lookups)
-        elif id(operator) in together:
-            continue
-        elif table_of(operator) is not None and id(operator) not in placed:
-            placed.add(id(operator))
-            result.append(_Lookups(operator.arguments["weight"].name, [operator]))
-        elif id(operator) not in placed:
-            placed.add(id(operator))
-            result.append(operator)
-    return result
-
-
-def _needs_a_lookup(variable: Variable, made_by: Mapping[str, Operator]) -> bool:
-    seen: set[str] = set()
-    stack = [variable.name]
-    while stack:
-        name = stack.pop()
-        if name in seen or name not in made_by:
-            continue
-        seen.add(name)
-        operator = made_by[name]
-        if table_of(operator) is not None:
-            return True
-        stack += [each.name for each in operator.inputs()]
-    return False
-
-
-def look_up_together(
-    table: TableParameter, ids: Sequence[torch.Tensor | Jagged], squeezes: Sequence[bool], rules: KeyRules, train: bool
-) -> list[torch.Tensor | Jagged]:
-    """The rows of each of ``ids``. ``squeezes``: a last side of one is the row's."""
-    flat = [each.values if isinstance(each, Jagged) else each for each in ids]
-    first = ids[0]
-    samples = first.count if isinstance(first, Jagged) else first.shape[0]
-    looked = look_up(table, flat, rules, train, samples)
-    rows = torch.split(looked.gathered(), [part.numel() for part in flat])
-    found: list[torch.Tensor | Jagged] = []
-    for each, part, squeeze, own in zip(ids, flat, squeezes, rows, strict=True):
-        shape = part.shape[:-1] if squeeze and part.dim() > 1 and part.shape[-1] == 1 else part.shape
-        shaped = own.reshape(*shape, own.shape[-1])
-        found.append(each.with_values(shaped) if isinstance(each, Jagged) else shaped)
-    return found
 
 
 # --- the function ---
@@ -196,15 +91,19 @@ class _Writer:
         self._program = program
         self._training = training
         self._lines: list[str] = []
-        self._globals: dict[str, Any] = {"look_up_together": look_up_together, "keep": keep}
+        self._globals: dict[str, Any] = {
+            "look_up_together": look_up_together,
+            "look_up_joined": look_up_joined,
+            "keep": keep,
+        }
         self._locals: dict[str, str] = {}
         self._count = 0
         self._needs: list[str] = []
         self._held: list[str] = []
 
-    def write(self, operators: Sequence[Operator | _Lookups], wanted: Sequence[str]) -> Compiled:
+    def write(self, operators: Sequence[Operator | Lookups], wanted: Sequence[str]) -> Compiled:
         for each in operators:
-            if isinstance(each, _Lookups):
+            if isinstance(each, Lookups):
                 self._write_lookups(each)
             else:
                 self._write_operator(each)
@@ -276,7 +175,7 @@ class _Writer:
             elif output.stop_gradient and self._training:
                 self._line(f"{local} = {local}.detach() if hasattr({local}, 'detach') else {local}")
 
-    def _write_lookups(self, lookups: _Lookups) -> None:
+    def _write_lookups(self, lookups: Lookups) -> None:
         weight = lookups.operators[0].arguments["weight"]
         ids = "".join(f"{self._value(each)}, " for each in lookups.inputs())
         squeezes = tuple(operator.type == "lookup_table" for operator in lookups.operators)
@@ -284,6 +183,10 @@ class _Writer:
         limit = weight.shape[0] if weight.attributes.bounded else None
         rules = self._constant(KeyRules(padding, limit))
         arguments = f"{self._value(weight)}, [{ids}], {self._constant(squeezes)}, {rules}, {self._training}"
+        if lookups.joined is not None:
+            chains = self._constant(lookups.chains())
+            self._line(f"{self._new(lookups.joined)} = look_up_joined({arguments}, {chains})")
+            return
         targets = "".join(f"{self._new(each)}, " for each in lookups.outputs())
         self._line(f"({targets}) = look_up_together({arguments})")
         self._finish(list(lookups.outputs()))

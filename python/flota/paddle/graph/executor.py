@@ -11,9 +11,11 @@ import numpy as np
 import torch
 
 import flota
+from flota import workers
 from flota.errors import InvalidArgument
 from flota.paddle.core import CUDAPlace
 from flota.paddle.graph.compiled import Compiled, Feed, compile_program
+from flota.paddle.graph.dumping import Dumper, dumper
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import Scope, global_scope
 from flota.paddle.graph.training import hold, trainer_of
@@ -145,17 +147,22 @@ class Executor:
         if dataset is None:
             raise InvalidArgument("there is no data set: give dataset=…")
         wanted = [name_of(each) for each in fetch_list or ()]
-        step = self._step_of(program, wanted, self._scope_of(program, scope))
-        with cores(thread):
+        dump = dumper(program, workers.current().index)
+        step = self._step_of(program, wanted, self._scope_of(program, scope), dump)
+        with cores(thread), dump or nullcontext():
             loop(step, dataset, fetch_list=wanted, fetch_info=fetch_info, print_period=print_period, debug=debug)
 
-    def _step_of(self, program: Program, wanted: Sequence[str], scope: Scope) -> Any:
+    def _step_of(self, program: Program, wanted: Sequence[str], scope: Scope, dump: Dumper | None) -> Any:
         losses = [training.loss.name for training in program.trainings]
+        told = [*wanted, *losses]
+        dumped = dump.names if dump is not None else []
 
         def step(batch: Feed) -> dict[str, Any]:
-            values = self.step(program, batch, [*wanted, *losses], scope)
-            named = dict(zip([*wanted, *losses], values, strict=True))
-            return {**named, "loss": values[-1]} if losses else named
+            values = self.step(program, batch, [*told, *dumped], scope)
+            if dump is not None:
+                dump.write(values[len(told) :], scope)
+            named = dict(zip(told, values, strict=False))
+            return {**named, "loss": named[losses[-1]]} if losses else named
 
         return step
 
@@ -219,7 +226,7 @@ def as_fed(variable: Variable, value: Any) -> torch.Tensor | Jagged:
     if isinstance(value, Tensor):
         value = value.value
     if isinstance(value, Jagged):
-        return Jagged(value.values.to(variable.dtype), value.offsets)
+        return value.with_values(value.values.to(variable.dtype))
     if isinstance(value, tuple) and len(value) == 2 and variable.lod_level:
         return Jagged(torch.as_tensor(value[0]).to(variable.dtype), torch.as_tensor(value[1]))
     tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value))

@@ -69,10 +69,11 @@ def of_results(operation: str) -> str:
 
 
 @contextmanager
-def guard(new_generator: str | None = None) -> Iterator[None]:
+def guard(new_generator: str | bytes | None = None) -> Iterator[None]:
     """Counts anew inside; ``new_generator`` goes before every name."""
     global _current
-    before, _current = _current, _Names(new_generator or "")
+    prefix = new_generator.decode() if isinstance(new_generator, bytes) else new_generator or ""
+    before, _current = _current, _Names(prefix)
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ program into a function.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,65 +17,22 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.paddle.graph import names
+from flota.paddle.graph.block import Block
+from flota.paddle.graph.dumping import check_options
+from flota.paddle.graph.operator import Operator
 from flota.paddle.graph.variable import BATCHES, ParameterVariable, Sketch, Variable
-from flota.paddle.jagged import Jagged, by_values
-from flota.paddle.ops.registry import OPERATIONS, Operation, operands_in, replace_operands
+from flota.paddle.jagged import Jagged
+from flota.paddle.ops.registry import OPERATIONS, Operation, replace_operands
 
-
-@dataclass
-class Operator:
-    """One operation of a program: its arguments by name, with variables where values will be, and its results."""
-
-    operation: Operation
-    arguments: dict[str, Any]
-    results: Any  # a variable, or lists of them; None: nobody wants it
-
-    @property
-    def type(self) -> str:
-        return self.operation.name
-
-    def inputs(self) -> Iterator[Variable]:
-        for operand in operands_in(self.arguments):
-            assert isinstance(operand, Variable)
-            yield operand
-
-    def outputs(self) -> Iterator[Variable]:
-        for operand in operands_in(self.results):
-            assert isinstance(operand, Variable)
-            yield operand
-
-    def kernel(self) -> Callable[..., Any]:
-        """What computes it: the operation's own kernel, or that by the values of sequences."""
-        if self.operation.sequences or not any(variable.lod_level for variable in self.inputs()):
-            return self.operation.kernel
-        return by_values(self.operation.kernel)
-
-    # --- as scripts that look into programs know it ---
-
-    @property
-    def input_arg_names(self) -> list[str]:
-        return [variable.name for variable in self.inputs()]
-
-    @property
-    def output_arg_names(self) -> list[str]:
-        return [variable.name for variable in self.outputs()]
-
-    def attr(self, name: str) -> Any:
-        return self.arguments[name]
-
-    def has_attr(self, name: str) -> bool:
-        return name in self.arguments
-
-    def __str__(self) -> str:
-        def text(value: Any) -> str:
-            if isinstance(value, Variable):
-                return value.name
-            if isinstance(value, (list, tuple)):
-                return "[" + ", ".join(map(text, value)) + "]"
-            return repr(value)
-
-        given = ", ".join(f"{name}={text(value)}" for name, value in self.arguments.items())
-        return f"{text(self.results)} = {self.type}({given})"
+__all__ = [
+    "Block",
+    "Operator",
+    "Program",
+    "Training",
+    "default_main_program",
+    "default_startup_program",
+    "program_guard",
+]
 
 
 @dataclass(eq=False)
@@ -100,7 +57,7 @@ class Program:
         self.readers: list[Any] = []  # loaders that feed it without being asked
         self.for_test = False
         self.scope: Any = None  # a program that was loaded brings its values
-        self._fleet_opt: dict[str, Any] | None = None
+        self._options: dict[str, Any] | None = None
 
     # --- building it ---
 
@@ -226,6 +183,46 @@ class Program:
         made.readers = [] if for_test else list(self.readers)
         return made
 
+    @property
+    def _fleet_opt(self) -> dict[str, Any] | None:
+        """What debuggers ask for while the program trains over a data set: see ``dumping``."""
+        return self._options
+
+    @_fleet_opt.setter
+    def _fleet_opt(self, options: Mapping[str, Any] | None) -> None:
+        self._options = None if options is None else check_options(options)
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Any]:
+        """Values by name: of parameters ("param"), of what else stays and what optimizers keep ("opt"), or all."""
+        from flota.paddle.graph.state import read_program
+
+        return read_program(self, mode, scope)
+
+    def set_state_dict(self, state_dict: Mapping[str, Any], scope: Any = None) -> None:
+        """Sets what the state names."""
+        from flota.paddle.graph.state import write_program
+
+        write_program(self, state_dict, scope)
+
+    def with_data_parallel(
+        self,
+        loss_name: str | None = None,
+        build_strategy: Any = None,
+        exec_strategy: Any = None,
+        share_vars_from: Any = None,
+        places: Any = None,
+    ) -> Program:
+        """The same program, which ``CompiledProgram`` hands on: one process runs it, at one place."""
+        if isinstance(places, (list, tuple)) and len(places) > 1:
+            raise InvalidArgument(f"with_data_parallel: a process has one place, not {len(places)}: start more workers")
+        return self
+
+    @property
+    def desc(self) -> Any:
+        raise AttributeError(
+            "a program has no desc here: str(program) shows it, paddle.static.save and save_inference_model save it"
+        )
+
     def __str__(self) -> str:
         lines = ["{ // block 0"]
         lines += [f"    {variable}" for variable in self.variables.values()]
@@ -242,36 +239,6 @@ def _as_test(operator: Operator) -> Operator:
     if parameter is None or operator.arguments.get("training", parameter.default) is not True:
         return operator
     return Operator(operator.operation, {**operator.arguments, "training": False}, operator.results)
-
-
-class Block:
-    """A program's operations and variables, as scripts that look into programs ask for them."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.idx = 0
-
-    @property
-    def ops(self) -> list[Operator]:
-        return self.program.operators
-
-    @property
-    def vars(self) -> Mapping[str, Variable]:
-        return self.program.variables
-
-    def has_var(self, name: str) -> bool:
-        return name in self.program.variables
-
-    def var(self, name: str) -> Variable:
-        if name not in self.program.variables:
-            raise ValueError(f"the program has no variable {name!r}")
-        return self.program.variables[name]
-
-    def all_parameters(self) -> list[ParameterVariable]:
-        return self.program.all_parameters()
-
-    def __str__(self) -> str:
-        return str(self.program)
 
 
 class _Defaults:

@@ -137,8 +137,28 @@ class ScopeTensor:
     def shape(self) -> list[int]:
         return list(self._scope.read(self._name).shape)
 
+    _get_dims = shape
+
+    def _dtype(self) -> torch.dtype:
+        held = self._scope.values[self._name]
+        return torch.float32 if isinstance(held, TableParameter) else held.dtype
+
+    def _is_initialized(self) -> bool:
+        held = self._scope.values[self._name]
+        return isinstance(held, TableParameter) or self._name in self._scope.given or held.numel() > 0
+
     def lod(self) -> list[list[int]]:
         return []
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        return []
+
+    def set_lod(self, lod: Any) -> None:
+        """What stays from run to run is no sequence."""
+        if lod:
+            raise InvalidArgument(f"{self._name!r} cannot hold sequences: feed them, as (values, offsets)")
+
+    set_recursive_sequence_lengths = set_lod
 
     def __str__(self) -> str:
         return str(self.__array__())

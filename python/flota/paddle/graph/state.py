@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 from flota.optim import has_rule
 from flota.paddle.graph.program import Program
-from flota.paddle.graph.scope import Held, Scope
+from flota.paddle.graph.scope import Held, Scope, global_scope
 from flota.paddle.graph.training import Trainer, hold, trainer_of
 from flota.paddle.graph.variable import ParameterVariable, Variable
 from flota.paddle.tensor import Tensor
@@ -69,6 +70,39 @@ def _held(variable: Variable, scope: Scope) -> Held | None:
     if isinstance(variable, ParameterVariable) and variable.name not in scope.values:
         return hold(variable, scope) if variable.attributes.table else None
     return scope.values.get(variable.name)
+
+
+# --- a whole program ---
+
+_MODES = ("all", "param", "opt")
+
+
+def read_program(program: Program, mode: str = "all", scope: Scope | None = None) -> State:
+    """Copies of values by name: of parameters, of what else stays and what optimizers keep, or all."""
+    if mode not in _MODES:
+        raise InvalidArgument(f"state_dict: mode is one of {', '.join(_MODES)}, not {mode!r}")
+    scope = global_scope() if scope is None else scope
+    found: State = {}
+    if mode != "opt":
+        found |= {each.name: read(each, scope) for each in parameters(program)}
+    if mode != "param":
+        found |= {each.name: read(each, scope) for each in others(program)}
+        found |= read_optimizers(program, scope)
+    arrays = {name: Tensor(torch.tensor(each)) for name, each in found.items() if isinstance(each, np.ndarray)}
+    return {**found, **arrays}
+
+
+def write_program(program: Program, state: Mapping[str, Any], scope: Scope | None = None) -> None:
+    """The inverse, for what the state has."""
+    scope = global_scope() if scope is None else scope
+    kept = {name: value for name, value in state.items() if name in program.variables}
+    for name, value in kept.items():
+        write(program.variables[name], value, scope)
+    rest = {name: value for name, value in state.items() if name not in kept}
+    if rest and program.trainings:
+        write_optimizers(program, rest, scope)
+    elif rest:  # a program for tests takes the state of the one that trains
+        warnings.warn(f"the program has no {', '.join(map(repr, rest))}: not used", stacklevel=3)
 
 
 # --- what optimizers keep ---

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flota.errors import InvalidArgument
+from flota.paddle.core import VarType
 from flota.paddle.dtypes import name_of
 from flota.paddle.graph import names
 from flota.paddle.jagged import Jagged
@@ -61,6 +62,14 @@ class Variable(WithOperators):
     @property
     def lod_level(self) -> int:
         return int(isinstance(self.sketches[0], Jagged))
+
+    @property
+    def type(self) -> VarType:
+        return VarType.LOD_TENSOR
+
+    @property
+    def grad_name(self) -> str:
+        return f"{self.name}@GRAD"
 
     @property
     def block(self) -> Any:
@@ -149,6 +158,10 @@ class ParameterVariable(Variable):
         super().__init__(*args, persistable=True, stop_gradient=not trainable, **kwargs)
         self.trainable = trainable
         self.attributes = attributes  # ParamAttr: learning rate, regulariser, whether it is clipped
+
+    def gradient_variable(self) -> Variable:
+        """What stands for its gradient, for scripts that look at names and shapes; no operation makes it."""
+        return Variable(self.program, self.grad_name, self.sketches, stop_gradient=True)
 
 
 def _tensor_of(sketch: Sketch) -> torch.Tensor:

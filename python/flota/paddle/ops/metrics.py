@@ -37,16 +37,51 @@ def auc(
     there have been in each of ``num_thresholds + 1`` buckets of probability, int64: [1, buckets] of all batches; or,
     with ``slide_steps``, [slide_steps, buckets] of that many last ones, each in its own row.
     """
+    counts = _counted(_batch_counts(input, label, num_thresholds), stat_pos, stat_neg, slide_steps)
+    return _area_of(*counts, curve), *counts
+
+
+# The same in three steps: a program that nobody asks for the area only counts.
+
+
+@operation
+def auc_batch(input: Any, label: Any, num_thresholds: int = 4095) -> Any:
+    """How many clicked, and how many others, a batch has in each bucket: [2, buckets]."""
+    return _batch_counts(input, label, num_thresholds)
+
+
+@operation
+def auc_counts(batch: Any, stat_pos: Any, stat_neg: Any, slide_steps: int = 0) -> Any:
+    """The new counts of all batches, or of so many last ones."""
+    return _counted(batch, stat_pos, stat_neg, slide_steps)
+
+
+@operation
+def auc_area(stat_pos: Any, stat_neg: Any, curve: str = "ROC") -> Any:
+    return _area_of(stat_pos, stat_neg, curve)
+
+
+def _batch_counts(input: torch.Tensor, label: torch.Tensor, num_thresholds: int) -> torch.Tensor:
+    places = (input[..., -1].detach().reshape(-1) * num_thresholds).to(torch.int64).clamp_(0, num_thresholds)
+    others = (label.reshape(-1) <= 0).to(torch.int64)
+    counts = torch.zeros(2 * (num_thresholds + 1), dtype=torch.int64, device=places.device)
+    counts.index_add_(0, others.mul_(num_thresholds + 1).add_(places), torch.ones_like(places))
+    return counts.reshape(2, num_thresholds + 1)
+
+
+def _counted(
+    batch: torch.Tensor, stat_pos: torch.Tensor, stat_neg: torch.Tensor, slide_steps: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if not slide_steps:
+        return stat_pos + batch[0], stat_neg + batch[1]
+    return torch.cat([stat_pos[1:], batch[:1]]), torch.cat([stat_neg[1:], batch[1:]])
+
+
+def _area_of(stat_pos: torch.Tensor, stat_neg: torch.Tensor, curve: str) -> torch.Tensor:
     if curve not in ("ROC", "PR"):
         raise InvalidArgument(f"auc: curve is ROC or PR, not {curve!r}")
-    buckets = (input[..., -1].reshape(-1) * num_thresholds).to(torch.int64).clamp(0, num_thresholds)
-    clicked = (label.reshape(-1) > 0).to(torch.int64)
-    counts = []
-    for before, own in ((stat_pos, clicked), (stat_neg, 1 - clicked)):
-        batch = torch.zeros_like(before[-1]).index_add(0, buckets, own).unsqueeze(0)
-        counts.append(torch.cat([before[1:], batch]) if slide_steps else before + batch)
-    above = [each.sum(0).flip(0).cumsum(0).to(torch.float64) for each in counts]
-    return _area(above[0], above[1], curve), *counts
+    above = [each.sum(0).flip(0).cumsum(0).to(torch.float64) for each in (stat_pos, stat_neg)]
+    return _area(above[0], above[1], curve)
 
 
 def _area(positives: torch.Tensor, negatives: torch.Tensor, curve: str) -> torch.Tensor:

@@ -43,11 +43,11 @@ def sequence_last_step(input: Any) -> Any:
 def _pooled(input: Jagged, kind: str, pad_value: float = 0.0) -> torch.Tensor:
     if kind not in _REDUCED and kind not in ("first", "last"):
         raise InvalidArgument(f"pool_type is sum, average, sqrt, max, min, first or last, not {kind!r}")
-    values, offsets = input.values, input.offsets
+    values = input.values
     if values.is_meta:
         return values.new_empty(input.count, *values.shape[1:])
-    if len(values) == input.count and bool((offsets.diff() == 1).all()):
-        return values  # each sequence is one value
+    if input.one_each():
+        return values
     pooled = _ends(input, kind) if kind in ("first", "last") else _reduced(input, kind)
     empty = input.lengths() == 0
     return pooled.masked_fill(_beside(empty, values), pad_value) if bool(empty.any()) else pooled

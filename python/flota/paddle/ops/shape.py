@@ -43,6 +43,8 @@ def cast(x: Any, dtype: Any) -> Any:
 
 @operation
 def reshape(x: Any, shape: Any) -> Any:
+    if isinstance(shape, list) and 0 not in shape and set(map(type, shape)) == {int}:
+        return x.reshape(shape)
     wanted = sides(shape)
     # 0 stands for the side that is there.
     return x.reshape([x.shape[i] if side == 0 else side for i, side in enumerate(wanted)])

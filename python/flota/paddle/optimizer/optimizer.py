@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -117,7 +118,7 @@ class Optimizer(ABC):
         chosen = trained_parameters(program, loss, parameters or self._parameters, no_grad_set)
         program.trainings.append(Training(loss, self, chosen))
         program.version += 1
-        return [], [(each, None) for each in chosen]
+        return [], [(each, each.gradient_variable()) for each in chosen]
 
     def build(self, parameters: Parameters) -> torch.optim.Optimizer:
         """The torch optimizer of these parameters: a group for all that are treated alike."""
@@ -131,6 +132,7 @@ class Optimizer(ABC):
             settings = self.settings(attr, tensor)
             fresh = {"params": [], "lr": rate * settings["times"], **settings}
             groups.setdefault(tuple(settings.items()), fresh)["params"].append(tensor)
+        _spare_the_compiler()
         self._torch = self.make(list(groups.values()), rate)
         self._named = [(attr.name or f"parameter_{i}", tensor) for i, (attr, tensor) in enumerate(parameters)]
         names = {id(tensor): name for name, tensor in self._named}
@@ -245,6 +247,15 @@ class Optimizer(ABC):
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.get_lr():g})"
+
+
+def _spare_the_compiler() -> None:
+    """torch would load its compiler, which takes a second, to keep these out of what it compiles; programs are compiled
+    by nobody but us."""
+    for function in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad):
+        plain = getattr(function, "__wrapped__", None)
+        if plain is not None and "torch._dynamo" not in sys.modules:
+            plain.__dict__.setdefault("__dynamo_disable", plain)
 
 
 def _listed(parameters: Any) -> list[Any]:

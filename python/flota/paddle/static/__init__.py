@@ -12,11 +12,18 @@ from flota.paddle.ops.metrics import Print
 from flota.paddle.optimizer.lr import exponential_decay
 from flota.paddle.static import nn
 from flota.paddle.static.inference import load_inference_model, normalize_program, save_inference_model
+from flota.paddle.static.input_spec import InputSpec
 from flota.paddle.static.metrics import accuracy, auc
+from flota.paddle.static.python_functions import py_func
 from flota.paddle.static.saving import load, load_program_state, save, set_program_state
+from flota.paddle.static.strategies import BuildStrategy, CompiledProgram, ExecutionStrategy
 
 __all__ = [
+    "BuildStrategy",
+    "CompiledProgram",
+    "ExecutionStrategy",
     "Executor",
+    "InputSpec",
     "Print",
     "Program",
     "Scope",
@@ -40,6 +47,7 @@ __all__ = [
     "nn",
     "normalize_program",
     "program_guard",
+    "py_func",
     "save",
     "save_inference_model",
     "scope_guard",

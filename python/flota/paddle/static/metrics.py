@@ -11,7 +11,7 @@ from flota.paddle.graph import names
 from flota.paddle.graph.building import kept
 from flota.paddle.graph.program import default_main_program
 from flota.paddle.graph.variable import Variable, sketches_of
-from flota.paddle.ops.registry import OPERATIONS, call, call_as, into
+from flota.paddle.ops.registry import call, call_as, into
 
 __all__ = ["accuracy", "auc"]
 
@@ -45,26 +45,23 @@ def auc(
     behind both: clicks and others by bucket of the last ones, and of all."""
     if topk != 1 or ins_tag_weight is not None:
         raise InvalidArgument("auc: topk is 1, and ins_tag_weight is not known here: leave both out")
+    if curve not in ("ROC", "PR"):
+        raise InvalidArgument(f"auc: curve is ROC or PR, not {curve!r}")
     buckets = num_thresholds + 1
     rows = [max(slide_steps, 1)] * 2 + [1, 1]
     counts = [kept(names.generate("_generated_var"), [each, buckets], torch.int64, 0) for each in rows]
     layer = names.generate("auc")
+
+    batch = call("auc_batch", input, label, num_thresholds)
 
     def area(clicked: Any, others: Any, steps: int) -> Any:
         program = default_main_program()
         # Made beforehand, by the name that scripts fetch it by: the new counts would count as well.
         made = Variable(program, names.generate(f"{layer}.tmp"), sketches_of([], torch.float64), stop_gradient=True)
         program.add(made)
-        arguments = {
-            "input": input,
-            "label": label,
-            "stat_pos": clicked,
-            "stat_neg": others,
-            "curve": curve,
-            "num_thresholds": num_thresholds,
-            "slide_steps": steps,
-        }
-        program.record(OPERATIONS["auc"], arguments, "auc", into={0: made, 1: clicked, 2: others})
+        before = {"batch": batch, "stat_pos": clicked, "stat_neg": others, "slide_steps": steps}
+        program.record_into("auc_counts", before, (clicked, others))
+        program.record_into("auc_area", {"stat_pos": clicked, "stat_neg": others, "curve": curve}, made)
         return made
 
     whole = area(counts[2], counts[3], 0)

@@ -10,6 +10,7 @@ import numpy as np
 from flota.errors import InvalidArgument
 from flota.paddle.attributes import as_attr
 from flota.paddle.dtypes import as_dtype
+from flota.paddle.entries import check_entry
 from flota.paddle.graph import names
 from flota.paddle.graph.building import parameter
 from flota.paddle.graph.variable import Variable
@@ -137,8 +138,7 @@ def sparse_embedding(
 ) -> Any:
     """A row for each id of any 64 bits: tables hold as many rows as there are ids. A last side of one becomes the
     row's."""
-    if entry is not None:
-        raise InvalidArgument("sparse_embedding: entry would have no effect yet: every id gets a row; leave it out")
+    check_entry(entry)
     if is_test:
         raise InvalidArgument("sparse_embedding: is_test would have no effect: clone the program with for_test=True")
     if table_class != "MemorySparseTable" or slot is not None:
