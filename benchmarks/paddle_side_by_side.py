@@ -42,7 +42,7 @@ BARS = {
     "slots async 2x2": 2.0,
 }
 FILES, FIRST = 8, 2048
-LIMIT = 900.0
+LIMIT = 300.0
 
 
 @dataclass

@@ -104,7 +104,7 @@ test_program = paddle.static.default_main_program().clone(for_test=True)
 if args.optimizer == "adam" and args.mode != "geo":
     optimizer = paddle.optimizer.Adam(learning_rate=0.001)
 else:
-    optimizer = paddle.optimizer.SGD(learning_rate=0.1)
+    optimizer = paddle.optimizer.SGD(learning_rate=0.02)
 exe = paddle.static.Executor(paddle.CPUPlace())
 if args.mode == "local":
     optimizer.minimize(loss)

@@ -105,15 +105,20 @@ class _View:
         return leaf[:, self.column] if leaf.dim() == 2 and self.column < leaf.shape[1] else None
 
     @staticmethod
-    def find(part: torch.Tensor, leaves: Leaves, states: dict[str, _State]) -> _View | None:
+    def find(part: torch.Tensor, batch: _Batch[Any]) -> _View | None:
         """Where ``part`` is in the batch; None: nowhere, or it has been written to since."""
         if part.is_inference():
             return None
+        leaves = batch.leaves
+        # Most are a whole leaf: a batch may have dozens of them, each of which is looked for.
+        first = batch.begins.get(part.data_ptr())
+        if first is not None and _is_whole(part, leaves[first]) and batch.holds(first, part):
+            return _View(first, None)
         for name, leaf in leaves.items():
             offset = part.data_ptr() - leaf.data_ptr()
             if part.dtype != leaf.dtype or part.device != leaf.device or not leaf.is_contiguous():
                 continue
-            if not 0 <= offset < leaf.numel() * leaf.element_size() or not states[name].holds(part, leaf):
+            if not 0 <= offset < leaf.numel() * leaf.element_size() or not batch.holds(name, part):
                 continue
             if offset == 0 and part.numel() == leaf.numel() and part.is_contiguous():
                 return _View(name, None)
@@ -121,6 +126,10 @@ class _View:
             if leaf.dim() == 2 and part.shape == leaf.shape[:1] and part.stride(0) == leaf.stride(0):
                 return _View(name, column) if column < leaf.shape[1] else None
         return None
+
+
+def _is_whole(part: torch.Tensor, leaf: torch.Tensor) -> bool:
+    return part.dtype == leaf.dtype and part.numel() == leaf.numel() and part.is_contiguous() and leaf.is_contiguous()
 
 
 @dataclass(frozen=True)
@@ -139,8 +148,14 @@ class _Batch(Generic[B]):
 
     value: B
     leaves: Leaves
-    states: dict[str, _State]
+    begins: dict[int, str]  # leaves by the address of their first number
+    states: dict[str, _State]  # of the leaves that lookups were begun for
     prepared: dict[_Lookup, Prepared]
+
+    def holds(self, leaf: str, part: torch.Tensor) -> bool:
+        """Whether a part of this leaf is what it was when lookups were begun for it."""
+        state = self.states.get(leaf)
+        return state is None or state.holds(part, self.leaves[leaf])
 
 
 @dataclass
@@ -265,8 +280,10 @@ class _Prefetcher(Generic[B]):
                 prepared[lookup] = self._prepare(lookup, parts)
         given = value if self._device is None else moved(value, self._device)
         leaves = host if self._device is None else leaves_of(given)
-        states = {name: _State.of(leaf) for name, leaf in leaves.items()}
-        return _Batch(given, leaves, states, prepared)
+        used = {view.leaf for lookup in prepared for view in lookup.views}
+        states = {name: _State.of(leaf) for name, leaf in leaves.items() if name in used}
+        begins = {leaf.data_ptr(): name for name, leaf in leaves.items() if leaf.numel()}
+        return _Batch(given, leaves, begins, states, prepared)
 
     def _prepare(self, lookup: _Lookup, parts: list[torch.Tensor]) -> Prepared:
         table = self._tables[lookup.table]
@@ -279,7 +296,7 @@ class _Prefetcher(Generic[B]):
         batch = self._current
         if batch is None or not any(part.numel() for part in parts):
             return None
-        views = [_View.find(part, batch.leaves, batch.states) for part in parts]
+        views = [_View.find(part, batch) for part in parts]
         found = tuple(view for view in views if view is not None)
         if len(found) < len(views):
             self._warn(self._tables[table])
