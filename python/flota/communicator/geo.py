@@ -23,7 +23,7 @@ from flota.strategy import Geo
 from flota.tables import Future, SparseTable
 
 _GROUP = "flota/geo"
-_NO_KEYS = torch.empty(0, dtype=torch.int64)
+_NO_KEYS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
 class GeoCommunicator:

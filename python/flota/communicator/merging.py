@@ -74,18 +74,18 @@ def _sum_of_rows(gradients: list[RowsGradient]) -> RowsGradient:
     if len(gradients) == 1:
         return newest
     table = newest.table
-    keys = torch.empty(sum(len(gradient.batch) for gradient in gradients), dtype=torch.int64)
+    keys = torch.empty(sum(len(gradient.batch) for gradient in gradients), dtype=torch.int64, device="cpu")
     at = 0
     for gradient in gradients:
         gradient.batch.copy_keys(keys.data_ptr() + at * keys.element_size())
         at += len(gradient.batch)
     batch = table.make_batch()
-    places = torch.empty(len(keys), dtype=torch.int32)
+    places = torch.empty(len(keys), dtype=torch.int32, device="cpu")
     batch.route(keys.data_ptr(), len(keys), places.data_ptr())
     for gradient in gradients:
         batch.lower_versions(gradient.batch)
     values = torch.cat([gradient.values for gradient in gradients])
-    sums = torch.empty(len(batch), table.dim)
+    sums = torch.empty(len(batch), table.dim, device="cpu")
     _core.sum_rows(places.data_ptr(), len(keys), values.data_ptr(), table.dim, sums.data_ptr(), len(batch))
     return RowsGradient(table, batch, sums, newest.lr)
 

@@ -72,7 +72,7 @@ class Versions:
     """Of each dense table on each server. 0: there is nothing yet, and what was never written to is not wanted."""
 
     def __init__(self, tables: int, servers: int) -> None:
-        self.numbers = torch.zeros(tables, servers, dtype=torch.int64)
+        self.numbers = torch.zeros(tables, servers, dtype=torch.int64, device="cpu")
 
     def copy(self) -> Versions:
         same = Versions(0, 0)

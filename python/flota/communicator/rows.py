@@ -121,7 +121,7 @@ class _Columns:
         return _Columns(_core.SparseTable(spec), width)
 
     def read(self, keys: torch.Tensor) -> torch.Tensor:
-        values = torch.empty(len(keys), self._width)
+        values = torch.empty(len(keys), self._width, device="cpu")
         self.table.pull(keys.data_ptr(), len(keys), values.data_ptr(), True)
         return values
 
@@ -160,7 +160,7 @@ def step_here(optimizer: DistributedOptimizer, rows: Mapping[str, TrainedRows]) 
 def _state_widths(optimizer: torch.optim.Optimizer, group: Group, options: TableOptions) -> dict[str, int]:
     """What the optimizer keeps for each row, and how many numbers of it: found out by a step on a table of zeros."""
     rows = options.dim + 7  # no other side of a state is as long
-    probe = torch.nn.Parameter(torch.zeros(rows, options.dim))
+    probe = torch.nn.Parameter(torch.zeros(rows, options.dim, device="cpu"))
     probe.grad = torch.zeros_like(probe)
     shadow = object.__new__(type(optimizer))
     shadow.__dict__.update(optimizer.__dict__)

@@ -17,14 +17,16 @@ from flota.tables import Future, SparseTable
 
 
 def route(batch: _core.Batch, keys: torch.Tensor) -> Keys:
-    places = torch.empty(len(keys), dtype=torch.int32)
+    places = torch.empty(len(keys), dtype=torch.int32, device="cpu")
     batch.route(keys.data_ptr(), len(keys), places.data_ptr())
     return Keys(batch, places)
 
 
 def keys_in(raw: bytes) -> torch.Tensor:
     """Keys that the core gives as bytes."""
-    return torch.frombuffer(bytearray(raw), dtype=torch.int64) if raw else torch.empty(0, dtype=torch.int64)
+    return (
+        torch.frombuffer(bytearray(raw), dtype=torch.int64) if raw else torch.empty(0, dtype=torch.int64, device="cpu")
+    )
 
 
 def local_spec(options: TableOptions, rule: Rule) -> _core.TableSpec:

@@ -56,7 +56,7 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         (places,) = ctx.saved_tensors
         values = gradients[0].contiguous()
-        sums = torch.empty(ctx.count, values.shape[-1])
+        sums = torch.empty(ctx.count, values.shape[-1], device="cpu")
         _core.sum_rows(places.data_ptr(), len(places), values.data_ptr(), values.shape[-1], sums.data_ptr(), ctx.count)
         return sums, None
 

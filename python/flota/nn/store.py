@@ -19,7 +19,7 @@ class Keys:
     places: torch.Tensor
 
     def distinct(self) -> torch.Tensor:
-        keys = torch.empty(len(self.batch), dtype=torch.int64)
+        keys = torch.empty(len(self.batch), dtype=torch.int64, device="cpu")
         self.batch.copy_keys(keys.data_ptr())
         return keys
 

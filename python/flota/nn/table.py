@@ -53,7 +53,7 @@ class TableParameter(torch.nn.Parameter):
 
     @staticmethod
     def make(options: TableOptions) -> TableParameter:
-        handle = TableParameter(torch.empty(0, options.dim))
+        handle = TableParameter(torch.empty(0, options.dim, device="cpu"))
         handle.options = options
         handle.store = None
         handle.watcher = None

@@ -20,7 +20,7 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 def host_empty(shape: Sequence[int], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Memory on the host for what goes to ``device``, or comes from it."""
-    return torch.empty(tuple(shape), dtype=dtype, pin_memory=device.type == "cuda")
+    return torch.empty(tuple(shape), dtype=dtype, device="cpu", pin_memory=device.type == "cuda")
 
 
 def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from flota.nn.lookup import look_up
+from flota.nn.lookup import Looked, look_up
 from flota.nn.store import KeyRules
 from flota.nn.table import TableParameter
 from flota.paddle.graph.program import Operator
@@ -108,6 +108,15 @@ def _needs_a_lookup(variable: Variable, made_by: Mapping[str, Operator]) -> bool
     return False
 
 
+def _looked_up(
+    table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules, train: bool, samples: int
+) -> Looked:
+    if table.device.type == "cpu":
+        return look_up(table, parts, rules, train, samples)
+    with torch.device("cpu"):  # a program's values are made on its GPU; what stores make lies on the host
+        return look_up(table, parts, rules, train, samples)
+
+
 def look_up_together(
     table: TableParameter, ids: Sequence[torch.Tensor | Jagged], squeezes: Sequence[bool], rules: KeyRules, train: bool
 ) -> list[torch.Tensor | Jagged]:
@@ -115,7 +124,7 @@ def look_up_together(
     flat = [each.values if isinstance(each, Jagged) else each for each in ids]
     first = ids[0]
     samples = first.count if isinstance(first, Jagged) else first.shape[0]
-    looked = look_up(table, flat, rules, train, samples)
+    looked = _looked_up(table, flat, rules, train, samples)
     rows = torch.split(looked.gathered(), [part.numel() for part in flat])
     found: list[torch.Tensor | Jagged] = []
     for each, part, squeeze, own in zip(ids, flat, squeezes, rows, strict=True):
@@ -232,7 +241,9 @@ def look_up_joined(
             for step in chain:
                 parts[place] = step(parts[place])
         return torch.cat(parts, 1)  # type: ignore[arg-type]
-    looked = look_up(table, [each.values if isinstance(each, Jagged) else each for each in ids], rules, train, samples)
+    looked = _looked_up(
+        table, [each.values if isinstance(each, Jagged) else each for each in ids], rules, train, samples
+    )
     looked.places = looked.places.reshape(len(ids), samples).t().reshape(-1)
     rows = looked.gathered()
     return rows.reshape(samples, len(ids) * rows.shape[-1])
