@@ -20,7 +20,18 @@ _KEY_TYPES = (torch.int64, torch.int32)
 _DEEPEST = 8
 
 
+class Unshared(dict[str, Any]):
+    """A batch whose memory nobody else has: what torch does not write to stays as it is. ``keys_of``: what may be keys
+    in it, for it knows without looking at everything."""
+
+    def __init__(self, parts: Mapping[str, Any], keys_of: Leaves) -> None:
+        super().__init__(parts)
+        self.keys_of = keys_of
+
+
 def leaves_of(batch: object) -> Leaves:
+    if isinstance(batch, Unshared):
+        return dict(batch.keys_of)
     return dict(_walk(batch, "", _DEEPEST))
 
 

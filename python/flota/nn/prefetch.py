@@ -29,7 +29,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import torch
 
 from flota import checks
-from flota.nn.batches import Leaves, leaves_of, moved, tensors_of
+from flota.nn.batches import Leaves, Unshared, leaves_of, moved, tensors_of
 from flota.nn.lookup import make_ready
 from flota.nn.store import KeyRules, Prepared
 from flota.nn.table import TableParameter
@@ -83,9 +83,10 @@ class _State:
     copy: torch.Tensor | None  # of memory that others than torch may write to
 
     @staticmethod
-    def of(leaf: torch.Tensor) -> _State:
+    def of(leaf: torch.Tensor, shared: bool) -> _State:
         # A numpy array's memory has no version: what it was is kept. Keys are small beside their rows.
-        return _State(leaf._version, leaf.clone() if leaf.device.type == "cpu" and not leaf.is_pinned() else None)
+        kept = shared and leaf.device.type == "cpu" and not leaf.is_pinned()
+        return _State(leaf._version, leaf.clone() if kept else None)
 
     def holds(self, part: torch.Tensor, leaf: torch.Tensor) -> bool:
         return part._version == self.version and (self.copy is None or torch.equal(self.copy, leaf))
@@ -281,7 +282,8 @@ class _Prefetcher(Generic[B]):
         given = value if self._device is None else moved(value, self._device)
         leaves = host if self._device is None else leaves_of(given)
         used = {view.leaf for lookup in prepared for view in lookup.views}
-        states = {name: _State.of(leaf) for name, leaf in leaves.items() if name in used}
+        shared = not isinstance(value, Unshared)
+        states = {name: _State.of(leaf, shared) for name, leaf in leaves.items() if name in used}
         begins = {leaf.data_ptr(): name for name, leaf in leaves.items() if leaf.numel()}
         return _Batch(given, leaves, begins, states, prepared)
 

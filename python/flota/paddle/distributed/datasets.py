@@ -10,6 +10,7 @@ import torch
 from flota import data
 from flota.data.slots import Arrays, Slots
 from flota.errors import InvalidArgument
+from flota.nn.batches import Leaves, Unshared
 from flota.paddle.jagged import Jagged
 
 # The settings of ``init``, in the order in which they may be given without names.
@@ -42,16 +43,20 @@ _NOT_HERE: dict[str, tuple[Any, str]] = {
 class FeedSlots(Slots):
     """Slots whose batches are a program's feed."""
 
-    def batch(self, arrays: Arrays) -> dict[str, Any]:
+    def batch(self, arrays: Arrays) -> Unshared:
         fed: dict[str, Any] = {}
+        keys: Leaves = {}
         for slot, array in zip(self.slots_declared, arrays, strict=True):
             if slot.shape is None:
-                values, offsets = array
-                single = len(values) == len(offsets) - 1 and bool((offsets[1:] - offsets[:-1] == 1).all())
-                fed[slot.name] = Jagged(torch.from_numpy(values).unsqueeze(1), torch.from_numpy(offsets), single)
+                flat, offsets = array
+                single = len(flat) == len(offsets) - 1 and bool((offsets[1:] - offsets[:-1] == 1).all())
+                values = torch.from_numpy(flat).unsqueeze(1)
+                fed[slot.name] = Jagged(values, torch.from_numpy(offsets), single)
             else:
-                fed[slot.name] = torch.from_numpy(array).reshape(-1, *slot.shape)
-        return fed
+                fed[slot.name] = values = torch.from_numpy(array).reshape(-1, *slot.shape)
+            if not values.is_floating_point():
+                keys[slot.name] = values
+        return Unshared(fed, keys)
 
 
 def refuse_settings(**settings: Any) -> None:
