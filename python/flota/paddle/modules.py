@@ -13,7 +13,6 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 _HERE = "flota.paddle"
 
@@ -133,16 +132,3 @@ def install() -> None:
     for name in [name for name in sys.modules if name == "paddle" or name.startswith("paddle.")]:
         del sys.modules[name]
     sys.meta_path.insert(0, PaddleFinder())
-
-
-def unknown(module: str, names: Sequence[str]) -> Any:
-    """``__getattr__`` of a module: the error for a name that it does not have."""
-
-    def look_up(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f": did you mean {module}.{near[0]}?" if near else ""
-        raise AttributeError(f"flota's {module} has no {name!r}{hint}")
-
-    return look_up

@@ -171,11 +171,13 @@ def _start_server(rank: int, size: int, servers: tuple[str, ...]) -> None:
 
 def _await(server: subprocess.Popen[bytes]) -> None:
     """A server ends when all workers have; one that does not is left over from a job that failed."""
-    try:
-        server.wait(_LAST_WAIT)
-    except subprocess.TimeoutExpired:
-        server.terminate()
-        server.wait()
+    for end in (server.terminate, server.kill):
+        try:
+            server.wait(_LAST_WAIT)
+            return
+        except subprocess.TimeoutExpired:
+            end()
+    server.wait()  # the kernel's promise
 
 
 def _end_with(process: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from flota.errors import InvalidArgument
 from flota.paddle.graph import files
+from flota.paddle.graph.compiled import needed
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import global_scope
 from flota.paddle.graph.variable import Variable
@@ -82,8 +83,6 @@ def load_inference_model(
 
 def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **configs: Any) -> Program:
     """What the fetched variables need of the program."""
-    from flota.paddle.graph.compiled import needed
-
     if configs.pop("skip_prune_program", False):
         raise InvalidArgument("normalize_program: skip_prune_program would have no effect: what is not needed goes")
     if configs:
