@@ -15,7 +15,10 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.errors import InvalidArgument
 from flota.initializer import Uniform
 from flota.nn import Embedding, EmbeddingCollection
+from flota.nn.batches import Unshared
+from flota.nn.lookup import joined, look_up
 from flota.nn.naming import reset_names
+from flota.nn.store import KeyRules
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -109,6 +112,36 @@ def test_keys_that_the_model_computes_are_pulled_when_needed():
     module = local(Embedding(None, 2))
     with pytest.warns(UserWarning, match="keys of table 'embedding_0' are not part of the batch"):
         look_up_all(module, [torch.arange(4)] * 3, lambda keys: keys * 2)
+
+
+def test_parts_that_follow_each_other_are_one():
+    matrix = torch.arange(12).reshape(4, 3)
+    assert [part.tolist() for part in joined(matrix[1:].unbind(0))] == [list(range(3, 12))]
+    assert [part.tolist() for part in joined([matrix[0, :1], matrix[0, 1:], matrix[1]])] == [list(range(6))]
+    for apart in (matrix[::2].unbind(0), matrix.unbind(1), [matrix[1], matrix[0]], [matrix[0], matrix[1].int()]):
+        assert joined(apart) is apart
+    # Two tensors of numpy memory that is one block are still two.
+    block = np.arange(6)
+    apart = [torch.from_numpy(block[:3]), torch.from_numpy(block[3:])]
+    assert joined(apart) is apart
+
+
+def test_rows_of_a_matrix_are_found_in_batches_of_any_size():
+    """A batch that knows its keys, one tensor for all features: some of its rows are one lookup."""
+    reset_names()
+    module = local(Embedding(None, 2, init=Uniform(-1, 1)))
+    matrices = [torch.arange(4 * n).reshape(4, n) + n for n in (3, 5, 1, 2, 4, 6)]
+    batches = [Unshared({"ids": ids}, {"ids": ids}) for ids in matrices]
+    routed = []
+    store = module.weight.store
+    route, store.route = store.route, lambda keys: routed.append(keys.tolist()) or route(keys)
+    for batch in flota.prefetch(batches, module):
+        rows = batch["ids"][1:3]
+        looked = look_up(module.weight, rows.unbind(0), KeyRules(), True)
+        assert torch.equal(looked.gathered().detach(), module.pull(rows.reshape(-1)))
+    wanted = [matrix[1:3].reshape(-1).tolist() for matrix in matrices]
+    # The second batch may have been read before the first one's lookup was known.
+    assert [routed.count(keys) for keys in wanted[2:]] == [2] * 4, "once for the lookup, once for pull()"
 
 
 def test_numpy_batches_are_understood():

@@ -48,6 +48,41 @@ def made(kind, variables, files, **settings):
     return dataset
 
 
+def test_slots_with_one_id_in_each_sample_lie_in_one_tensor(tmp_path):
+    """And all others where they were; a batch decides for itself."""
+    path = tmp_path / "part"
+    path.write_text("1 7 2 1 2 1 3 0 1 0.5 2 8 9\n1 4 1 5 1 6 2 1 1 1 1.5 2 3 2\n1 2 1 1 1 9 1 4 1 2.5 2 0 1\n")
+    paddle.enable_static()
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        variables = [
+            paddle.static.data("label", [None, 1], "int64"),
+            paddle.static.data("many", [None, 1], "int64", lod_level=1),
+            paddle.static.data("one", [None, 1], "int64", lod_level=1),
+            paddle.static.data("some", [None, 1], "int64", lod_level=1),
+            paddle.static.data("dense", [None, 1], "float32"),
+            paddle.static.data("pair", [None, 2], "int64"),
+        ]
+    paddle.disable_static()
+    dataset = paddle.distributed.QueueDataset()
+    dataset.init(batch_size=3, use_var=variables)
+    dataset.set_filelist([str(path)])
+    (batch,) = dataset
+    assert batch["label"].tolist() == [[7], [4], [2]]
+    assert (batch["many"].values.tolist(), batch["many"].offsets.tolist()) == ([[1], [2], [5], [1]], [0, 2, 3, 4])
+    assert (batch["one"].values.tolist(), batch["one"].offsets.tolist()) == ([[3], [6], [9]], [0, 1, 2, 3])
+    # As many values as samples, and yet not one each.
+    assert (batch["some"].values.tolist(), batch["some"].offsets.tolist()) == ([[1], [1], [4]], [0, 0, 2, 3])
+    assert not batch["some"].one_each()
+    assert batch["one"].one_each()
+    assert batch["pair"].tolist() == [[8, 9], [3, 2], [0, 1]]
+    assert {name: leaf.tolist() for name, leaf in batch.keys_of.items()} == {
+        "ids": [[7, 4, 2], [3, 6, 9]],
+        "['many']": [[1], [2], [5], [1]],
+        "['some']": [[1], [1], [4]],
+        "['pair']": [[8, 9], [3, 2], [0, 1]],
+    }
+
+
 def test_settings_of_1_x_come_in_any_order(variables, files):
     assert labels(made("QueueDataset", variables, files)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     dataset = made("QueueDataset", variables, files, set_thread=1, set_pipe_command="head -n 2", set_batch_size=8)

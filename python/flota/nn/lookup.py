@@ -61,6 +61,21 @@ class _Gather(torch.autograd.Function):
         return sums, None
 
 
+def joined(parts: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Parts that follow each other in one tensor's memory as one: each part costs a look and a copy of its own."""
+    first, last = parts[0], parts[-1]
+    place, count = first.data_ptr(), 0
+    for part in parts:
+        if part.data_ptr() != place or part.dtype != first.dtype or not part.is_contiguous():
+            return parts
+        count += part.numel()
+        place += part.numel() * part.element_size()
+    # Memory that happens to follow another tensor's is not its.
+    if count == 0 or first.untyped_storage().data_ptr() != last.untyped_storage().data_ptr():
+        return parts
+    return [first.as_strided((count,), (1,))]
+
+
 def make_ready(table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules) -> Wanted:
     """The keys of ``parts``, one after another, checked, on the CPU, and each distinct one once."""
     flat = [part.detach().reshape(-1).to(device="cpu", dtype=torch.int64) for part in parts]
@@ -87,6 +102,8 @@ def look_up(
     """Pulls the rows of the keys in ``parts``, one after another. In training, missing rows are made, and their
     gradients are noted in the table, as those of so many samples."""
     create = training and torch.is_grad_enabled()
+    if len(parts) > 1:
+        parts = joined(parts)
     prepared = table.watcher(parts, rules, create) if table.watcher is not None else None
     if prepared is not None:
         wanted = prepared.wanted

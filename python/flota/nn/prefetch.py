@@ -94,16 +94,20 @@ class _State:
 
 @dataclass(frozen=True)
 class _View:
-    """A module's input as a part of a batch: one of its leaves, whole or a column of it."""
+    """A module's input as a part of a batch: one of its leaves, whole, or a column of it, or rows that follow each
+    other (the first, and the one after the last)."""
 
     leaf: str
-    column: int | None
+    column: int | None = None
+    rows: tuple[int, int] | None = None
 
     def of(self, leaves: Leaves) -> torch.Tensor | None:
         leaf = leaves.get(self.leaf)
-        if leaf is None or self.column is None:
-            return leaf
-        return leaf[:, self.column] if leaf.dim() == 2 and self.column < leaf.shape[1] else None
+        if leaf is not None and self.rows is not None:
+            return leaf[self.rows[0] : self.rows[1]] if leaf.dim() == 2 and self.rows[1] <= leaf.shape[0] else None
+        if leaf is not None and self.column is not None:
+            return leaf[:, self.column] if leaf.dim() == 2 and self.column < leaf.shape[1] else None
+        return leaf
 
     @staticmethod
     def find(part: torch.Tensor, batch: _Batch[Any]) -> _View | None:
@@ -114,7 +118,7 @@ class _View:
         # Most are a whole leaf: a batch may have dozens of them, each of which is looked for.
         first = batch.begins.get(part.data_ptr())
         if first is not None and _is_whole(part, leaves[first]) and batch.holds(first, part):
-            return _View(first, None)
+            return _View(first)
         for name, leaf in leaves.items():
             offset = part.data_ptr() - leaf.data_ptr()
             if part.dtype != leaf.dtype or part.device != leaf.device or not leaf.is_contiguous():
@@ -122,11 +126,20 @@ class _View:
             if not 0 <= offset < leaf.numel() * leaf.element_size() or not batch.holds(name, part):
                 continue
             if offset == 0 and part.numel() == leaf.numel() and part.is_contiguous():
-                return _View(name, None)
-            column = offset // leaf.element_size()
-            if leaf.dim() == 2 and part.shape == leaf.shape[:1] and part.stride(0) == leaf.stride(0):
-                return _View(name, column) if column < leaf.shape[1] else None
+                return _View(name)
+            within = _View._within(part, name, leaf, offset // leaf.element_size()) if leaf.dim() == 2 else None
+            if within is not None:
+                return within
         return None
+
+    @staticmethod
+    def _within(part: torch.Tensor, name: str, leaf: torch.Tensor, place: int) -> _View | None:
+        """A part that begins at this place of a matrix."""
+        if part.shape == leaf.shape[:1] and part.stride(0) == leaf.stride(0):
+            return _View(name, column=place) if place < leaf.shape[1] else None
+        row, rest = divmod(place, leaf.shape[1])
+        count, more = divmod(part.numel(), leaf.shape[1])
+        return _View(name, rows=(row, row + count)) if rest == more == 0 and part.is_contiguous() else None
 
 
 def _is_whole(part: torch.Tensor, leaf: torch.Tensor) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from flota import data
@@ -43,20 +45,51 @@ _NOT_HERE: dict[str, tuple[Any, str]] = {
 class FeedSlots(Slots):
     """Slots whose batches are a program's feed."""
 
+    def __init__(self, variables: Sequence[Any]) -> None:
+        super().__init__(variables)
+        self._ids = [
+            place
+            for place, slot in enumerate(self.slots_declared)
+            if slot.dtype == "int64" and slot.shape in (None, (1,))
+        ]
+
     def batch(self, arrays: Arrays) -> Unshared:
         fed: dict[str, Any] = {}
         keys: Leaves = {}
-        for slot, array in zip(self.slots_declared, arrays, strict=True):
+        together = self._together(arrays, keys)
+        for place, (slot, array) in enumerate(zip(self.slots_declared, arrays, strict=True)):
+            if place in together:
+                fed[slot.name] = together[place]
+                continue
             if slot.shape is None:
-                flat, offsets = array
-                single = len(flat) == len(offsets) - 1 and bool((offsets[1:] - offsets[:-1] == 1).all())
-                values = torch.from_numpy(flat).unsqueeze(1)
-                fed[slot.name] = Jagged(values, torch.from_numpy(offsets), single)
+                values = torch.from_numpy(array[0]).unsqueeze(1)
+                fed[slot.name] = Jagged(values, torch.from_numpy(array[1]))
             else:
                 fed[slot.name] = values = torch.from_numpy(array).reshape(-1, *slot.shape)
             if not values.is_floating_point():
-                keys[slot.name] = values
+                keys[f"[{slot.name!r}]"] = values
         return Unshared(fed, keys)
+
+    def _together(self, arrays: Arrays, keys: Leaves) -> dict[int, torch.Tensor | Jagged]:
+        """Slots that have one id in each sample, by their places. They are rows of one tensor: most models look all of
+        them up in one table, and what is one tensor costs one look and one copy."""
+        samples = len(arrays[0][1]) - 1 if isinstance(arrays[0], tuple) else len(arrays[0])
+        lists = [each for each in self._ids if isinstance(arrays[each], tuple) and len(arrays[each][0]) == samples]
+        once = np.arange(samples + 1)
+        if lists:
+            offsets = np.concatenate([arrays[place][1] for place in lists]).reshape(len(lists), samples + 1)
+            if not (offsets == once).all():
+                lists = [place for place, same in zip(lists, (offsets == once).all(1), strict=True) if same]
+        found = [place for place in self._ids if place in lists or not isinstance(arrays[place], tuple)]
+        if not found:
+            return {}
+        flat = [arrays[place][0] if place in lists else arrays[place].reshape(-1) for place in found]
+        ids = keys["ids"] = torch.from_numpy(np.concatenate(flat)).reshape(len(found), samples)
+        places = torch.from_numpy(once)
+        return {
+            place: Jagged(row, places, True) if place in lists else row
+            for place, row in zip(found, ids.unsqueeze(2).unbind(0), strict=True)
+        }
 
 
 def refuse_settings(**settings: Any) -> None:

@@ -23,6 +23,7 @@ from flota.paddle.graph.operator import Operator
 from flota.paddle.graph.variable import BATCHES, ParameterVariable, Sketch, Variable
 from flota.paddle.jagged import Jagged
 from flota.paddle.ops.registry import OPERATIONS, Operation, replace_operands
+from flota.paddle.without_compiler import spare_shapes
 
 __all__ = [
     "Block",
@@ -132,6 +133,7 @@ class Program:
             known = variable.sketches[batch]
             return known.to("meta") if isinstance(known, torch.Tensor) else known
 
+        spare_shapes()
         failure: Exception | None = None
         # Numbers that follow from shapes are real: a side may be one of them. Beside values without numbers, where
         # torch takes no real ones, they go without.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +24,7 @@ from flota.paddle.optimizer.schedulers import LRScheduler
 from flota.paddle.optimizer.state import read_states, write_states
 from flota.paddle.regularizer import L1Decay, WeightDecayRegularizer, as_regularizer
 from flota.paddle.tensor import Tensor
+from flota.paddle.without_compiler import spare_optimizers, step_of
 
 Parameters = Sequence[tuple[ParamAttr, torch.Tensor]]
 Group = dict[str, Any]
@@ -132,8 +132,9 @@ class Optimizer(ABC):
             settings = self.settings(attr, tensor)
             fresh = {"params": [], "lr": rate * settings["times"], **settings}
             groups.setdefault(tuple(settings.items()), fresh)["params"].append(tensor)
-        _spare_the_compiler()
+        spare_optimizers()
         self._torch = self.make(list(groups.values()), rate)
+        self._torch.step = step_of(self._torch)  # type: ignore[method-assign]
         self._named = [(attr.name or f"parameter_{i}", tensor) for i, (attr, tensor) in enumerate(parameters)]
         names = {id(tensor): name for name, tensor in self._named}
         for group in self._torch.param_groups:
@@ -247,15 +248,6 @@ class Optimizer(ABC):
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.get_lr():g})"
-
-
-def _spare_the_compiler() -> None:
-    """torch would load its compiler, which takes a second, to keep these out of what it compiles; programs are compiled
-    by nobody but us."""
-    for function in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad):
-        plain = getattr(function, "__wrapped__", None)
-        if plain is not None and "torch._dynamo" not in sys.modules:
-            plain.__dict__.setdefault("__dynamo_disable", plain)
 
 
 def _listed(parameters: Any) -> list[Any]:
