@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flota.data import leases
 from flota.testing import LocalCluster
 
 SCRIPT = Path(__file__).parent / "data_job.py"
@@ -150,6 +151,19 @@ def test_an_epoch_goes_on_where_a_checkpoint_was_saved(tmp_path, files, threads)
     assert len(first["seen"]) == 3700
     assert (times_seen([first, rest]) == 1).all()
     assert (rest["counts"] == 1).all()
+
+
+def test_an_epoch_that_is_begun_anew_hands_out_each_piece_once():
+    """After a look at its first batch: whatever was asked then, and in whichever order."""
+    epoch = leases.Epoch("begun anew", 0, 6)
+    look = leases.Leases(epoch, 3, None)
+    first = [look.next(0), look.flush(), look.next(1), look.next(2)]
+    look.close()
+    again = leases.Leases(epoch, 3, None)
+    taken = [again.next(lane) for lane in (0, 1, 2, 0, 1, 2)]
+    again.close()
+    assert [first[0].piece, first[2].piece, first[3].piece] == [0, 1, 2]
+    assert [each.piece for each in taken] == list(range(6))
 
 
 def test_a_job_goes_on_with_other_workers_and_servers(tmp_path, files):

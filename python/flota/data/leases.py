@@ -11,6 +11,7 @@ samples and a batch, beside what was on its way to the servers (in Geo, up to ``
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 import time
@@ -32,6 +33,10 @@ LEASE_SECONDS = 10.0
 # Seconds between two questions when all is in others' hands. Not spent at the coordinator: questions go one at a time,
 # and what was trained must be told meanwhile.
 _PATIENCE = 0.05
+
+# Numbers of this process's questions, for all passes together: one that comes again under its number gets the same
+# answer, and a pass that is begun anew, as after a look at its first batch, asks for the same pieces.
+_calls = itertools.count(1)
 
 
 @functools.cache
@@ -149,7 +154,6 @@ class Leases:
         self._classes = classes
         self._seconds = seconds
         self._lock = threading.Lock()  # one question at a time: each has its number
-        self._calls = 0
         self._waiting: set[int] = set()  # lanes
         self._told_patience = 0
         self._held: dict[int, int] = {}  # pieces, and samples trained
@@ -247,11 +251,10 @@ class Leases:
         with self._lock:
             if lane is not None and self._closed.is_set():
                 return LeaseOutcome.none, 0, 0  # what was taken now would not be given back
-            self._calls += 1
             used, held, done = self._progress(release)
             flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in held}
             outcome, piece, samples, _, lost = self._send(
-                call=self._calls,
+                call=next(_calls),
                 first=first,
                 stride=stride,
                 take=lane is not None,
