@@ -7,11 +7,14 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings/arrays.h"
 #include "bindings/coordination.h"
 #include "bindings/errors.h"
 #include "bindings/pages.h"
 #include "bindings/waiting.h"
+#include "common/finite.h"
 
 namespace nb = nanobind;
 using Waits = nb::call_guard<flota::Waiting>;
@@ -69,7 +72,16 @@ void sum_rows(uintptr_t places, size_t count, uintptr_t values, size_t dim, uint
   }
 }
 
+// Whether all values at these addresses, so many each, are numbers and finite.
+bool all_finite(const std::vector<std::pair<uintptr_t, size_t>>& parts) {
+  nb::gil_scoped_release release;
+  return std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+    return first_nonfinite(array_at<const float>(part.first, part.second).data(), part.second) == part.second;
+  });
+}
+
 void bind_batch(nb::module_& module) {
+  module.def("all_finite", &all_finite, nb::arg("parts"));
   module.def("sum_rows", &sum_rows, nb::call_guard<nb::gil_scoped_release>(), nb::arg("places"), nb::arg("count"),
              nb::arg("values"), nb::arg("dim"), nb::arg("out"), nb::arg("rows"));
   nb::class_<PushOptions>(module, "PushOptions")

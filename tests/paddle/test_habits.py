@@ -12,6 +12,7 @@ import flota.paddle as paddle
 from flota.errors import InvalidArgument
 from flota.paddle.graph.dumping import dumper
 from flota.paddle.jagged import Jagged
+from flota.paddle.ops.registry import OPERATIONS
 from flota.paddle.tensor import Tensor
 
 static = paddle.static
@@ -305,6 +306,41 @@ def test_a_function_of_the_script_computes_and_differentiates(program):
     # 3 h² = 6.75 for each result, times the input's 1 and 2.
     weight = np.array(static.global_scope().find_var("out.w_0").get_tensor())
     assert weight.tolist() == [[-6.25, -6.25], [-13.0, -13.0]]
+
+
+def test_what_is_kept_is_fetched_as_it_is_after_the_step_and_stays_so():
+    x = static.data("x", [None, 2])
+    loss = paddle.mean(static.nn.fc(x, 1, weight_attr=paddle.ParamAttr(name="w")))
+    paddle.optimizer.SGD(0.5).minimize(loss)
+    _, _, stats = static.auc(paddle.nn.functional.sigmoid(x), static.data("y", [None, 1], "int64"), slide_steps=3)
+    executor = started()
+    first = np.array(static.global_scope().find_var("w").get_tensor())
+    feed = {"x": np.ones((4, 2), "float32"), "y": np.array([[0], [1], [0], [1]])}
+    fetched = [executor.run(feed=feed, fetch_list=["w", stats[0]]) for _ in range(4)]
+    for step, (weight, batches) in enumerate(fetched, 1):
+        np.testing.assert_allclose(weight, first - 0.5 * step, rtol=1e-6)
+        assert batches.sum(1).tolist() == [0] * (3 - step) + [2] * min(step, 3)
+
+
+@pytest.mark.parametrize("window", [0, 2])
+def test_the_area_under_the_curve_in_steps_is_that_of_one_operation(window):
+    random = np.random.RandomState(4)
+    p, y = static.data("p", [None, 2]), static.data("y", [None, 1], "int64")
+    whole, last, _ = static.auc(p, y, num_thresholds=63, slide_steps=window)
+    executor = started()
+    shape = [max(window, 1), 64]
+    counts = [torch.zeros(shape, dtype=torch.int64) for _ in range(2)]
+    for _ in range(5):
+        clicks = random.rand(50, 2).astype("float32")
+        labels = random.randint(0, 2, (50, 1))
+        found = executor.run(feed={"p": clicks, "y": labels}, fetch_list=[last, whole])
+        before = [each.clone() for each in counts]
+        area, *after = OPERATIONS["auc"].kernel(
+            torch.from_numpy(clicks), torch.from_numpy(labels), *counts, num_thresholds=63, slide_steps=window
+        )
+        assert all(torch.equal(*pair) for pair in zip(counts, before, strict=True)), "its input stays as it was"
+        counts = after
+        assert found[0].item() == pytest.approx(float(area))
 
 
 def test_sequences_that_are_fetched_say_where_they_begin():

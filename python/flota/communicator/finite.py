@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flota import _core
 from flota.communicator.loss import last_loss
 from flota.errors import NonFiniteValues
 from flota.nn.table import TableParameter
@@ -27,11 +28,15 @@ def check_gradients(optimizer: DistributedOptimizer, loss: float | torch.Tensor 
         for place, parameter in enumerate(group["params"])
         if parameter.grad is not None
     ]
+    plain: list[tuple[int, int]] = []
     # One number from each device, which is NaN or infinite if any gradient's is: a look at each would cost a wait each.
     sums: dict[torch.device, list[torch.Tensor]] = defaultdict(list)
     for _, _, gradient in gradients:
-        sums[gradient.device].append(gradient.detach().sum(dtype=torch.float32))
-    if all(math.isfinite(torch.stack(parts).sum().item()) for parts in sums.values()):
+        if gradient.is_cpu and gradient.dtype == torch.float32 and not gradient.is_sparse and gradient.is_contiguous():
+            plain.append((gradient.data_ptr(), gradient.numel()))
+        else:
+            sums[gradient.device].append(gradient.detach().sum(dtype=torch.float32))
+    if _core.all_finite(plain) and all(math.isfinite(torch.stack(parts).sum().item()) for parts in sums.values()):
         return
     for number, place, gradient in gradients:
         values = gradient.detach().coalesce().values() if gradient.is_sparse else gradient.detach()

@@ -11,7 +11,7 @@ from flota import report
 from flota.communicator.finite import check_gradients
 from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument, NonFiniteValues
-from flota.nn.table import TableParameter
+from flota.nn.table import TableParameter, is_table
 
 # What of a group may change from step to step, or is not a setting of the rule.
 _FREE = {"params", "param_names", "lr", "initial_lr", "foreach", "fused", "differentiable", "capturable"}
@@ -65,10 +65,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def tables(self) -> list[tuple[TableParameter, dict[str, Any]]]:
         """Every table that is trained, with its group."""
         return [
-            (parameter, group)
-            for group in self.param_groups
-            for parameter in group["params"]
-            if isinstance(parameter, TableParameter)
+            (parameter, group) for group in self.param_groups for parameter in group["params"] if is_table(parameter)
         ]
 
     def samples(self) -> int:
@@ -100,7 +97,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             (parameter, group)
             for group in self.param_groups
             for parameter in group["params"]
-            if not isinstance(parameter, TableParameter)
+            if not is_table(parameter)
         ]
 
     @overload

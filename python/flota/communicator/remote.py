@@ -99,12 +99,15 @@ class DenseValues:
             for one in dense
         ]
         self.versions = Versions(len(dense), servers)
+        self._parts: dict[bool, list[DensePart]] = {}  # the same in every step: values and versions stay where they are
 
     def parts(self, exact: bool = False) -> list[DensePart]:
-        return [
-            one.table.part(value, exact=exact, versions=self.versions.address(place))
-            for place, (one, value) in enumerate(zip(self._dense, self.values, strict=True))
-        ]
+        if exact not in self._parts:
+            self._parts[exact] = [
+                one.table.part(value, exact=exact, versions=self.versions.address(place))
+                for place, (one, value) in enumerate(zip(self._dense, self.values, strict=True))
+            ]
+        return self._parts[exact]
 
     def unfilled(self) -> list[Dense]:
         """Those that some server has nothing of yet."""

@@ -22,11 +22,23 @@ _DEEPEST = 8
 
 class Unshared(dict[str, Any]):
     """A batch whose memory nobody else has: what torch does not write to stays as it is. ``keys_of``: what may be keys
-    in it, for it knows without looking at everything."""
+    in it, for it knows without looking at everything. ``together``: parts that are the rows of one tensor, by name."""
 
-    def __init__(self, parts: Mapping[str, Any], keys_of: Leaves) -> None:
+    def __init__(
+        self, parts: Mapping[str, Any], keys_of: Leaves, together: tuple[tuple[str, ...], torch.Tensor] | None = None
+    ) -> None:
         super().__init__(parts)
         self.keys_of = keys_of
+        self._together = together
+
+    def rows(self, names: tuple[str, ...]) -> torch.Tensor | None:
+        """The parts of these names, a row each, if they follow each other in one tensor."""
+        if self._together is None or names[0] not in self._together[0]:
+            return None
+        known, rows = self._together
+        begin = known.index(names[0])
+        end = begin + len(names)
+        return rows[begin:end] if known[begin:end] == names else None
 
 
 def leaves_of(batch: object) -> Leaves:

@@ -127,6 +127,11 @@ class TableParameter(torch.nn.Parameter):
         self._stepped = False
 
 
+def is_table(parameter: torch.Tensor) -> bool:
+    """``isinstance`` of a class of parameters asks torch in Python, for every parameter several times a step."""
+    return type(parameter) is TableParameter
+
+
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     keys = store.route(torch.cat([gradient.keys.distinct() for gradient in gradients]))
     for gradient in gradients:

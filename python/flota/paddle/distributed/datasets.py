@@ -54,12 +54,14 @@ class FeedSlots(Slots):
         ]
 
     def batch(self, arrays: Arrays) -> Unshared:
+        found, ids = self._together(arrays)
+        rows = dict(zip(found, ids.unsqueeze(2).unbind(0), strict=True))
+        once = torch.arange(ids.shape[1] + 1, device="cpu")
         fed: dict[str, Any] = {}
-        keys: Leaves = {}
-        together = self._together(arrays, keys)
+        keys: Leaves = {"ids": ids}
         for place, (slot, array) in enumerate(zip(self.slots_declared, arrays, strict=True)):
-            if place in together:
-                fed[slot.name] = together[place]
+            if place in rows:
+                fed[slot.name] = Jagged(rows[place], once, True) if slot.shape is None else rows[place]
                 continue
             if slot.shape is None:
                 values = torch.from_numpy(array[0]).unsqueeze(1)
@@ -68,28 +70,24 @@ class FeedSlots(Slots):
                 fed[slot.name] = values = torch.from_numpy(array).reshape(-1, *slot.shape)
             if not values.is_floating_point():
                 keys[f"[{slot.name!r}]"] = values
-        return Unshared(fed, keys)
+        return Unshared(fed, keys, (tuple(self.slots_declared[place].name for place in found), ids))
 
-    def _together(self, arrays: Arrays, keys: Leaves) -> dict[int, torch.Tensor | Jagged]:
-        """Slots that have one id in each sample, by their places. They are rows of one tensor: most models look all of
-        them up in one table, and what is one tensor costs one look and one copy."""
+    def _together(self, arrays: Arrays) -> tuple[list[int], torch.Tensor]:
+        """The places of the slots that have one id in each sample, and their ids as the rows of one tensor: most models
+        look all of them up in one table, and what is one tensor costs one look and one copy."""
         samples = len(arrays[0][1]) - 1 if isinstance(arrays[0], tuple) else len(arrays[0])
-        lists = [each for each in self._ids if isinstance(arrays[each], tuple) and len(arrays[each][0]) == samples]
-        once = np.arange(samples + 1)
+        lists = [place for place in self._ids if self.slots_declared[place].shape is None]
+        several = {place for place in lists if len(arrays[place][0]) != samples}
+        lists = [place for place in lists if place not in several]
         if lists:
             offsets = np.concatenate([arrays[place][1] for place in lists]).reshape(len(lists), samples + 1)
-            if not (offsets == once).all():
-                lists = [place for place, same in zip(lists, (offsets == once).all(1), strict=True) if same]
-        found = [place for place in self._ids if place in lists or not isinstance(arrays[place], tuple)]
-        if not found:
-            return {}
-        flat = [arrays[place][0] if place in lists else arrays[place].reshape(-1) for place in found]
-        ids = keys["ids"] = torch.from_numpy(np.concatenate(flat)).reshape(len(found), samples)
-        places = torch.from_numpy(once)
-        return {
-            place: Jagged(row, places, True) if place in lists else row
-            for place, row in zip(found, ids.unsqueeze(2).unbind(0), strict=True)
-        }
+            same = offsets == np.arange(samples + 1)
+            if not same.all():
+                several.update(place for place, one_each in zip(lists, same.all(1), strict=True) if not one_each)
+        found = [place for place in self._ids if place not in several]
+        flat = [arrays[place][0] if isinstance(arrays[place], tuple) else arrays[place].reshape(-1) for place in found]
+        ids = np.concatenate(flat) if flat else np.empty(0, np.int64)
+        return found, torch.from_numpy(ids).reshape(len(found), samples)
 
 
 def refuse_settings(**settings: Any) -> None:

@@ -14,7 +14,14 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.nn.store import KeyRules
-from flota.paddle.graph.lookups import Lookups, look_up_joined, look_up_together, lookups_joined, lookups_together
+from flota.paddle.graph.lookups import (
+    Lookups,
+    ids_together,
+    look_up_joined,
+    look_up_together,
+    lookups_joined,
+    lookups_together,
+)
 from flota.paddle.graph.program import Operator, Program
 from flota.paddle.graph.scope import Scope
 from flota.paddle.graph.variable import Variable
@@ -94,6 +101,7 @@ class _Writer:
         self._globals: dict[str, Any] = {
             "look_up_together": look_up_together,
             "look_up_joined": look_up_joined,
+            "ids_together": ids_together,
             "keep": keep,
         }
         self._locals: dict[str, str] = {}
@@ -184,8 +192,11 @@ class _Writer:
         rules = self._constant(KeyRules(padding, limit))
         arguments = f"{self._value(weight)}, [{ids}], {self._constant(squeezes)}, {rules}, {self._training}"
         if lookups.joined is not None:
+            names = tuple(each.name for each in lookups.inputs())
+            fed = all(name in self._needs for name in names)
+            known = f"ids_together(feed, {self._constant(names)})" if fed else None
             chains = self._constant(lookups.chains())
-            self._line(f"{self._new(lookups.joined)} = look_up_joined({arguments}, {chains})")
+            self._line(f"{self._new(lookups.joined)} = look_up_joined({arguments}, {chains}, {known})")
             return
         targets = "".join(f"{self._new(each)}, " for each in lookups.outputs())
         self._line(f"({targets}) = look_up_together({arguments})")

@@ -77,7 +77,13 @@ class Executor:
             values = compiled(self._there(feed), scope)
         for trainer, loss in zip(trainers, values[len(wanted) :], strict=True):
             trainer.step(loss)
-        return [value.detach() if isinstance(value, torch.Tensor) else value for value in values[: len(wanted)]]
+        return [self._fetched(program, name, value, scope) for name, value in zip(wanted, values, strict=False)]
+
+    def _fetched(self, program: Program, name: str, value: Any, scope: Scope) -> Any:
+        """What the scope keeps is fetched as it is after the step, and stays as it is then."""
+        if program.variables[name].persistable and name in scope.values:
+            return scope.read(name).clone()
+        return value.detach() if isinstance(value, torch.Tensor) else value
 
     def _on_device(self) -> Any:
         """Inside, what operations make is made there."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from flota.nn.batches import Unshared
 from flota.nn.lookup import Looked, look_up
 from flota.nn.store import KeyRules
 from flota.nn.table import TableParameter
@@ -230,23 +231,32 @@ def look_up_joined(
     rules: KeyRules,
     train: bool,
     chains: Sequence[Sequence[Callable[[Any], Any]]],
+    known: torch.Tensor | None,
 ) -> torch.Tensor:
     """The rows of all ids beside each other. Where each sample has one id of each, they are gathered in that order;
-    else each lookup's rows go through its chain."""
+    else each lookup's rows go through its chain. ``known``: the ids as one tensor, a row each, where it is known that
+    each sample has one of each."""
     first = ids[0]
     samples = first.count if isinstance(first, Jagged) else first.shape[0]
-    if not all(_one_id_each(each, samples) for each in ids):
+    if known is not None:
+        flat = [known.reshape(-1)]
+    elif all(_one_id_each(each, samples) for each in ids):
+        flat = [each.values if isinstance(each, Jagged) else each for each in ids]
+    else:
         parts = look_up_together(table, ids, squeezes, rules, train)
         for place, chain in enumerate(chains):
             for step in chain:
                 parts[place] = step(parts[place])
         return torch.cat(parts, 1)  # type: ignore[arg-type]
-    looked = _looked_up(
-        table, [each.values if isinstance(each, Jagged) else each for each in ids], rules, train, samples
-    )
+    looked = _looked_up(table, flat, rules, train, samples)
     looked.places = looked.places.reshape(len(ids), samples).t().reshape(-1)
     rows = looked.gathered()
     return rows.reshape(samples, len(ids) * rows.shape[-1])
+
+
+def ids_together(feed: Mapping[str, Any], names: tuple[str, ...]) -> torch.Tensor | None:
+    """These of the fed ids as one tensor, if whoever read them has laid them so."""
+    return feed.rows(names) if isinstance(feed, Unshared) else None
 
 
 def _one_id_each(ids: torch.Tensor | Jagged, samples: int) -> bool:

@@ -104,6 +104,8 @@ def cross_entropy(
     log_p = torch.log_softmax(input, axis) if use_softmax else _log(input)
     classes = input.shape[axis]
     side = label.dim() != input.dim()
+    if not (soft_label or label_smoothing) and input.dim() == 2 and axis in (-1, 1):
+        return _of_matrix(log_p, label, weight, ignore_index, reduction)
     if label_smoothing > 0:
         if not soft_label:
             label = _one_hot(label if side else label.squeeze(axis), classes, axis, input.dtype)
@@ -127,6 +129,21 @@ def cross_entropy(
         # Where all labels are ignored the loss is 0, not 0 / 0.
         return loss.sum() / torch.where(total == 0, torch.ones_like(total), total)
     return _reduced(loss.squeeze(axis) if side and reduction == "none" else loss, reduction)
+
+
+def _of_matrix(
+    log_p: torch.Tensor, label: torch.Tensor, weight: torch.Tensor | None, ignore_index: int, reduction: str
+) -> torch.Tensor:
+    """The same for what most losses are: a class for each row."""
+    classes = label.reshape(-1).long()
+    if reduction == "none":
+        return F.nll_loss(log_p, classes, weight, ignore_index=ignore_index, reduction="none").reshape(label.shape)
+    loss = F.nll_loss(log_p, classes, weight, ignore_index=ignore_index, reduction="sum")
+    if reduction == "sum":
+        return loss
+    counts = classes != ignore_index
+    total = counts.sum() if weight is None else (weight[classes.where(counts, 0)] * counts).sum()
+    return loss / total.where(total != 0, 1)
 
 
 def _one_hot(label: torch.Tensor, classes: int, axis: int, dtype: torch.dtype) -> torch.Tensor:

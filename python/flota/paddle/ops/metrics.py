@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -52,7 +53,9 @@ def auc_batch(input: Any, label: Any, num_thresholds: int = 4095) -> Any:
 
 @operation
 def auc_counts(batch: Any, stat_pos: Any, stat_neg: Any, slide_steps: int = 0) -> Any:
-    """The new counts of all batches, or of so many last ones."""
+    """The new counts of all batches; or of so many last ones, in the place of the old ones, if that is on the host."""
+    if slide_steps and stat_pos.device.type == stat_neg.device.type == "cpu":
+        return _slid(stat_pos, batch[0]), _slid(stat_neg, batch[1])
     return _counted(batch, stat_pos, stat_neg, slide_steps)
 
 
@@ -63,10 +66,10 @@ def auc_area(stat_pos: Any, stat_neg: Any, curve: str = "ROC") -> Any:
 
 def _batch_counts(input: torch.Tensor, label: torch.Tensor, num_thresholds: int) -> torch.Tensor:
     places = (input[..., -1].detach().reshape(-1) * num_thresholds).to(torch.int64).clamp_(0, num_thresholds)
-    others = (label.reshape(-1) <= 0).to(torch.int64)
-    counts = torch.zeros(2 * (num_thresholds + 1), dtype=torch.int64, device=places.device)
-    counts.index_add_(0, others.mul_(num_thresholds + 1).add_(places), torch.ones_like(places))
-    return counts.reshape(2, num_thresholds + 1)
+    if places.is_meta:
+        return torch.zeros(2, num_thresholds + 1, dtype=torch.int64, device="meta")
+    buckets = places.add_(label.reshape(-1) <= 0, alpha=num_thresholds + 1)
+    return torch.bincount(buckets, minlength=2 * (num_thresholds + 1)).reshape(2, num_thresholds + 1)
 
 
 def _counted(
@@ -75,6 +78,16 @@ def _counted(
     if not slide_steps:
         return stat_pos + batch[0], stat_neg + batch[1]
     return torch.cat([stat_pos[1:], batch[:1]]), torch.cat([stat_neg[1:], batch[1:]])
+
+
+def _slid(stat: torch.Tensor, newest: torch.Tensor) -> torch.Tensor:
+    """All rows one up, and the newest as the last. Fresh memory for a window of many steps, in every step, would cost
+    more than the counting."""
+    stat = stat.contiguous()
+    row = stat.shape[1] * stat.element_size()
+    ctypes.memmove(stat.data_ptr(), stat.data_ptr() + row, (stat.shape[0] - 1) * row)
+    stat[-1] = newest
+    return stat
 
 
 def _area_of(stat_pos: torch.Tensor, stat_neg: torch.Tensor, curve: str) -> torch.Tensor:
