@@ -21,8 +21,10 @@ namespace {
 // Two of these lie in a second-level cache beside a batch of rows; more memory would only mean more cache misses.
 constexpr size_t kRingBytes = size_t{1} << 20;
 constexpr size_t kControlBytes = 4096;
-// The peer is told of written bytes in portions, so that it works on the first while the next is being written.
-constexpr size_t kPortion = size_t{128} << 10;
+// The peer is told of written bytes in portions, so that it works on the first while the next is being written. Each
+// costs a sleep and a waking where the peer is faster: with 128 KiB a server took a third more CPU time for dense
+// parameters, with 512 KiB a single client's pulls were 7 % slower.
+constexpr size_t kPortion = size_t{256} << 10;
 
 constexpr size_t kPassedFds = 3;
 
