@@ -212,6 +212,20 @@ def test_what_is_no_checkpoint_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("can_exchange", [True, False])
+def test_programs_that_lie_beside_a_checkpoint_stay(tmp_path, monkeypatch, can_exchange):
+    if not can_exchange:
+        monkeypatch.setattr(folder, "_exchange", lambda *_: False)
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "__model__").write_text("what is served")
+    for value in (1.0, 2.0):
+        save(tmp_path / "saved", value)
+        (tmp_path / "saved" / "best.pdiparams").write_text("numbers")
+        assert value_at(tmp_path / "saved") == value
+    assert (tmp_path / "saved" / "__model__").read_text() == "what is served"
+    assert (tmp_path / "saved" / "best.pdiparams").read_text() == "numbers"
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
 def test_a_save_replaces_the_one_before_and_leaves_nothing_else(tmp_path, monkeypatch, can_exchange):
     if not can_exchange:
         monkeypatch.setattr(folder, "_exchange", lambda *_: False)

@@ -308,6 +308,27 @@ def test_a_function_of_the_script_computes_and_differentiates(program):
     assert weight.tolist() == [[-6.25, -6.25], [-13.0, -13.0]]
 
 
+def test_one_variable_and_gradients_are_fetched():
+    x = static.data("x", [None, 2])
+    loss = paddle.mean(static.nn.fc(x, 1, weight_attr=paddle.ParamAttr(name="w"), bias_attr=False))
+    ids = static.data("ids", [None, 1], "int64")
+    rows = static.nn.embedding(ids, [9, 2], is_sparse=True, param_attr=paddle.ParamAttr(name="t"))
+    loss = loss + paddle.mean(rows)
+    optimizer = paddle.optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByValue(0.1))
+    optimizer.minimize(loss)
+    executor = started()
+    feed = {"x": np.array([[1, 2], [3, 6]], "float32"), "ids": np.array([[1], [2]])}
+    (alone,) = executor.run(feed=feed, fetch_list=loss)
+    assert alone.shape == (1,)
+    gradient, again = executor.run(feed=feed, fetch_list=["w@GRAD", loss])
+    np.testing.assert_allclose(gradient, [[2], [4]])  # before it is clipped
+    assert again < alone
+    with pytest.raises(InvalidArgument, match="'t' is a table"):
+        executor.run(feed=feed, fetch_list=["t@GRAD"])
+    with pytest.raises(InvalidArgument, match="'x' is no parameter that the program trains"):
+        executor.run(feed=feed, fetch_list=["x@GRAD"])
+
+
 def test_what_is_kept_is_fetched_as_it_is_after_the_step_and_stays_so():
     x = static.data("x", [None, 2])
     loss = paddle.mean(static.nn.fc(x, 1, weight_attr=paddle.ParamAttr(name="w")))
@@ -341,6 +362,59 @@ def test_the_area_under_the_curve_in_steps_is_that_of_one_operation(window):
         assert all(torch.equal(*pair) for pair in zip(counts, before, strict=True)), "its input stays as it was"
         counts = after
         assert found[0].item() == pytest.approx(float(area))
+
+
+def test_a_batch_size_that_a_script_fixes_meets_one_that_is_open():
+    size = 3
+    x = static.data("x", [None, 4])
+    scores = paddle.matmul(x, x, transpose_y=True) * (1 - paddle.eye(size))
+    tiled = paddle.tile(static.create_parameter([1, 4, 2], "float32"), [size, 1, 1])
+    places = paddle.stack([paddle.arange(size), paddle.argmax(x, 1)], 1)
+    made = [x + paddle.ones([size, 4]), scores, paddle.reshape(x, [size, 4]), places, paddle.bmm(x.unsqueeze(1), tiled)]
+    assert [each.shape for each in made] == [(3, 4), (3, 3), (3, 4), (3, 2), (3, 1, 2)]
+    values = np.arange(12, dtype="float32").reshape(3, 4)
+    found = started().run(feed={"x": values}, fetch_list=made)
+    np.testing.assert_array_equal(found[0], values + 1)
+    np.testing.assert_array_equal(found[1], values @ values.T * (1 - np.eye(3)))
+    with pytest.raises(InvalidArgument, match=r"add\(x \[-1, 4\]"):
+        x + paddle.ones([size, 5])
+
+
+def test_a_sequence_of_numbers_has_no_side_of_one(tmp_path):
+    ids = static.data("ids", [None], "int64", lod_level=1)
+    rows = static.nn.embedding(ids, [9, 5], is_sparse=True)
+    pooled = static.nn.sequence_pool(rows, "sum")
+    assert (ids.shape, rows.shape, pooled.shape) == ((-1,), (-1, 5), (-1, 5))
+    executor = started()
+    fed = executor.run(
+        feed={"ids": Jagged(torch.tensor([[1], [2], [1]]), torch.tensor([0, 2, 3]))}, fetch_list=[pooled]
+    )
+    (tmp_path / "part").write_text("2 1 2\n1 1\n")
+    dataset = paddle.distributed.QueueDataset()
+    dataset.init(batch_size=2, use_var=[ids])
+    dataset.set_filelist([str(tmp_path / "part")])
+    (batch,) = dataset
+    assert batch["ids"].values.shape == (3,)
+    np.testing.assert_array_equal(executor.run(feed=batch, fetch_list=[pooled])[0], fed[0])
+    (tmp_path / "part").write_text("1 1\n1 2\n")
+    (batch,) = dataset
+    assert (batch["ids"].values.shape, batch["ids"].one_each()) == ((2,), True)
+
+
+def test_options_of_a_job_are_a_dictionary_that_scripts_add_to(program, tmp_path):
+    loss, _ = trained()
+    assert program._fleet_opt is None
+    program.trainings[0].optimizer.distributed = True
+    options = program._fleet_opt
+    options["dump_fields_path"] = str(tmp_path / "dumped")
+    options["stat_var_names"] = ["auc_0"]
+    with pytest.raises(InvalidArgument, match="says what to write"):
+        dumper(program, 0)
+    options["dump_fields"] = ["x"]
+    with dumper(program, 0) as dump:
+        assert dump.names == ["x"]
+    program._fleet_opt = {"dump_fields_path": "", "dump_fields": [], "dump_param": []}  # asks for nothing
+    assert dumper(program, 0) is None
 
 
 def test_sequences_that_are_fetched_say_where_they_begin():

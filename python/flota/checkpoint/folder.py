@@ -22,6 +22,11 @@ from flota.checkpoint import manifest
 from flota.checkpoint.manifest import FileEntry, Kind, Manifest
 from flota.errors import CheckpointError, InvalidArgument, SystemFailure
 
+# Files of programs. Scripts save one beside the checkpoint that it was trained to, into the same folder: they are no
+# part of the checkpoint, and go with its folder.
+_PROGRAM_NAMES = {"__model__", "__params__"}
+_PROGRAM_SUFFIXES = (".pdmodel", ".pdiparams", ".pdparams", ".pdopt")
+
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -39,6 +44,11 @@ def _absolute(dirname: str | os.PathLike[str]) -> Path:
     if not os.fspath(dirname):
         raise InvalidArgument("a checkpoint needs the name of a folder, not ''")
     return Path(os.path.realpath(dirname))
+
+
+def is_of_program(name: str) -> bool:
+    """Whether a file may lie in a checkpoint's folder without being of it."""
+    return name in _PROGRAM_NAMES or name.endswith(_PROGRAM_SUFFIXES)
 
 
 class Staging:
@@ -73,6 +83,7 @@ class Staging:
         self.write(manifest.NAME, contents.to_bytes())
         _refuse_to_replace(self.target, self._kind)
         with _named("publish", self.target):
+            self._bring_programs()
             os.fsync(self._handle)
             replaced = _put_in_place(self.path, self.target)
             _sync_folder(self.target.parent)
@@ -80,6 +91,12 @@ class Staging:
         if replaced is not None:
             shutil.rmtree(replaced, ignore_errors=True)  # the next save tries again
         _remove_leftovers(self.target)
+
+    def _bring_programs(self) -> None:
+        """What lies beside the checkpoint that is replaced stays."""
+        for path in self.target.iterdir() if self.target.is_dir() else ():
+            if is_of_program(path.name):
+                shutil.copy2(path, self.path / path.name)
 
     def abandon(self) -> None:
         os.close(self._handle)
@@ -121,13 +138,13 @@ def _sync_folder(path: Path) -> None:
 
 
 def _refuse_to_replace(target: Path, kind: Kind) -> None:
-    """A folder is replaced only if it is empty, or a checkpoint of the same kind and nothing else."""
+    """A folder is replaced only if it is empty, or a checkpoint of the same kind and nothing else but programs."""
     if not target.exists():
         return
     if not target.is_dir():
         raise InvalidArgument(f"{target} is not a folder; give the checkpoint a place of its own")
     with _named("read", target):
-        names = {entry.name for entry in os.scandir(target)}
+        names = {entry.name for entry in os.scandir(target) if not is_of_program(entry.name)}
     if not names:
         return
     if manifest.NAME not in names:
@@ -199,7 +216,7 @@ def read_manifest(path: Path, kind: Kind) -> Manifest:
     if contents.kind != kind:
         raise CheckpointError(f"{path} holds a checkpoint of another kind: {contents.kind}, not {kind}")
     with _named("read", path):
-        sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path)}
+        sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path) if not is_of_program(entry.name)}
     for name, entry in contents.files.items():
         if name not in sizes:
             raise CheckpointError(f"{path / name} is missing")

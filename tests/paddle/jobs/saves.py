@@ -82,8 +82,8 @@ else:
     tell("scores")  # counts too
     if action == "save":
         fleet.save_persistables(exe, folder)
-        fleet.save_inference_model(exe, folder + ".served", ["ids", "numbers"], [predict])
+        fleet.save_inference_model(exe, folder, ["ids", "numbers"], [predict])  # as many scripts do
         fleet.barrier_worker()
-        program, feeds, targets = paddle.static.load_inference_model(folder + ".served", exe)
+        program, feeds, targets = paddle.static.load_inference_model(folder, exe)
         tell("served", program)
     fleet.stop_worker()

@@ -52,6 +52,12 @@ class FeedSlots(Slots):
             for place, slot in enumerate(self.slots_declared)
             if slot.dtype == "int64" and slot.shape in (None, (1,))
         ]
+        # Sequences of numbers, declared without a last side of 1.
+        self._of_numbers = {
+            place
+            for place, variable in enumerate(variables)
+            if getattr(variable, "lod_level", 0) and len(variable.shape) == 1
+        }
 
     def batch(self, arrays: Arrays) -> Unshared:
         found, ids = self._together(arrays)
@@ -60,17 +66,24 @@ class FeedSlots(Slots):
         fed: dict[str, Any] = {}
         keys: Leaves = {"ids": ids}
         for place, (slot, array) in enumerate(zip(self.slots_declared, arrays, strict=True)):
+            if place in rows and slot.shape is not None:
+                fed[slot.name] = rows[place]
+                continue
             if place in rows:
-                fed[slot.name] = Jagged(rows[place], once, True) if slot.shape is None else rows[place]
+                fed[slot.name] = Jagged(self._values(place, rows[place]), once, True)
                 continue
             if slot.shape is None:
-                values = torch.from_numpy(array[0]).unsqueeze(1)
+                values = self._values(place, torch.from_numpy(array[0]))
                 fed[slot.name] = Jagged(values, torch.from_numpy(array[1]))
             else:
                 fed[slot.name] = values = torch.from_numpy(array).reshape(-1, *slot.shape)
             if not values.is_floating_point():
                 keys[f"[{slot.name!r}]"] = values
         return Unshared(fed, keys, (tuple(self.slots_declared[place].name for place in found), ids))
+
+    def _values(self, place: int, values: torch.Tensor) -> torch.Tensor:
+        """A sequence's values as its variable was declared."""
+        return values.reshape(-1) if place in self._of_numbers else values.reshape(-1, 1)
 
     def _together(self, arrays: Arrays) -> tuple[list[int], torch.Tensor]:
         """The places of the slots that have one id in each sample, and their ids as the rows of one tensor: most models

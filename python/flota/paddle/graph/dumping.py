@@ -38,7 +38,6 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
 # Keys whose usual value says what is so in any case: a worker computes with the servers, and there is one kind of it.
 _SO_ANYWAY: dict[str, tuple[Any, ...]] = {
     "device_worker": ("Hogwild", "DownpourSGD", "DownpourLite"),
-    "stat_var_names": ([],),
     "trainer": ("MultiTrainer", "DistMultiTrainer"),
     "use_ps_gpu": (False, 0),
 }
@@ -55,24 +54,25 @@ _INSTEAD = {
 }
 
 
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of ``_fleet_opt``, each of which acts or is so in any case."""
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises unless each of the options of ``_fleet_opt`` acts or is so in any case."""
     if not isinstance(options, Mapping):
         raise InvalidArgument(f"_fleet_opt is a dictionary or None, not {options!r}")
     for name, value in options.items():
         if name in _KEYS:
             if not isinstance(value, _KEYS[name]):
                 raise InvalidArgument(f"_fleet_opt: {name}={value!r} is not of its type")
+        elif name == "stat_var_names" and isinstance(value, (list, tuple)):
+            continue  # statistics that threads would add up: a worker has one thread that counts
         elif value not in _SO_ANYWAY.get(name, ()):
             near = difflib.get_close_matches(name, _KEYS, n=1)
             hint = _INSTEAD.get(name) or (f"did you mean {near[0]}?" if near else f"it knows {', '.join(_KEYS)}")
             raise InvalidArgument(f"_fleet_opt: {name}={value!r} would have no effect: {hint}")
     _check_together(options)
-    return dict(options)
 
 
 def _check_together(options: Mapping[str, Any]) -> None:
-    given = {name for name in options if name in _KEYS}
+    given = {name for name, value in options.items() if name in _KEYS and value}
     if given and not options.get("dump_fields_path"):
         raise InvalidArgument(f"_fleet_opt: {', '.join(sorted(given))} without dump_fields_path: where to write to?")
     if given and not options.get("dump_fields") and not options.get("dump_param"):
@@ -162,6 +162,7 @@ class Dumper:
 def dumper(program: Program, worker_index: int) -> Dumper | None:
     """What writes the program's fields, if it was asked to."""
     options = program._fleet_opt or {}
+    check_options(options)  # once more: scripts add to it
     return Dumper(program, options, worker_index) if options.get("dump_fields_path") else None
 
 

@@ -19,7 +19,7 @@ from flota.paddle.graph.dumping import Dumper, dumper
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import Scope, global_scope
 from flota.paddle.graph.training import hold, trainer_of
-from flota.paddle.graph.variable import Variable
+from flota.paddle.graph.variable import GRADIENT, Variable
 from flota.paddle.jagged import Jagged
 from flota.paddle.tensor import Tensor
 
@@ -52,8 +52,7 @@ class Executor:
         program = default_main_program() if program is None else program
         scope = self._scope_of(program, scope)
         fed = read_feed(program, next_feed(program) if feed is None else feed)
-        wanted = [name_of(each) for each in fetch_list or ()]
-        values = self.step(program, fed, wanted, scope)
+        values = self.step(program, fed, names_of(fetch_list), scope)
         return [to_array(value) for value in values] if return_numpy else [Tensor(value) for value in values]
 
     def _scope_of(self, program: Program, scope: Scope | None) -> Scope:
@@ -69,15 +68,20 @@ class Executor:
         seed_once(program)
         trainers = [trainer_of(each, scope) for each in program.trainings]
         losses = [trainer.training.loss.name for trainer in trainers]
-        compiled = self.compiled(program, [*wanted, *losses])
+        computed = [name for name in wanted if not is_gradient(name, program)]
+        compiled = self.compiled(program, [*computed, *losses])
         if not trainers:
             for variable in program.all_parameters():
                 hold(variable, scope)
         with torch.set_grad_enabled(bool(trainers)), self._on_device():
             values = compiled(self._there(feed), scope)
-        for trainer, loss in zip(trainers, values[len(wanted) :], strict=True):
-            trainer.step(loss)
-        return [self._fetched(program, name, value, scope) for name, value in zip(wanted, values, strict=False)]
+        gradients: dict[str, torch.Tensor] = {}
+        for trainer, loss in zip(trainers, values[len(computed) :], strict=True):
+            gradients.update(trainer.step(loss, [name for name in wanted if name not in computed]))
+        found = dict(zip(computed, values, strict=False))
+        return [
+            self._fetched(program, name, found[name], scope) if name in found else gradients[name] for name in wanted
+        ]
 
     def _fetched(self, program: Program, name: str, value: Any, scope: Scope) -> Any:
         """What the scope keeps is fetched as it is after the step, and stays as it is then."""
@@ -152,7 +156,7 @@ class Executor:
     ) -> None:
         if dataset is None:
             raise InvalidArgument("there is no data set: give dataset=…")
-        wanted = [name_of(each) for each in fetch_list or ()]
+        wanted = names_of(fetch_list)
         dump = dumper(program, workers.current().index)
         step = self._step_of(program, wanted, self._scope_of(program, scope), dump)
         with cores(thread), dump or nullcontext():
@@ -232,13 +236,14 @@ def as_fed(variable: Variable, value: Any) -> torch.Tensor | Jagged:
     if isinstance(value, Tensor):
         value = value.value
     if isinstance(value, Jagged):
-        return value.with_values(value.values.to(variable.dtype))
+        return value.with_values(value.values.to(variable.dtype).reshape(-1, *variable.shape[1:]))
     if isinstance(value, tuple) and len(value) == 2 and variable.lod_level:
-        return Jagged(torch.as_tensor(value[0]).to(variable.dtype), torch.as_tensor(value[1]))
+        values = torch.as_tensor(value[0]).to(variable.dtype)
+        return Jagged(values.reshape(-1, *variable.shape[1:]), torch.as_tensor(value[1]))
     tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value))
     tensor = tensor.to(variable.dtype)
     if variable.lod_level:
-        return Jagged(tensor, torch.arange(len(tensor) + 1))
+        return Jagged(tensor.reshape(len(tensor), *variable.shape[1:]), torch.arange(len(tensor) + 1))
     wanted = variable.shape
     if tensor.dim() == len(wanted) and any(
         side not in (-1, own) for side, own in zip(wanted, tensor.shape, strict=True)
@@ -265,6 +270,26 @@ def to_array(value: Any) -> Any:
         return value
     array = value.detach().cpu().numpy()
     return array.reshape(1).view(Number) if array.size == 1 and array.ndim < 2 else array
+
+
+def names_of(fetch_list: Any) -> list[str]:
+    """What is to be fetched: a list of variables or names, or one of them."""
+    if isinstance(fetch_list, (str, Variable)):
+        return [name_of(fetch_list)]
+    return [name_of(each) for each in (() if fetch_list is None else fetch_list)]
+
+
+def is_gradient(name: str, program: Program) -> bool:
+    """Whether it names the gradient of a parameter that the program trains."""
+    if not name.endswith(GRADIENT):
+        return False
+    own = name.removesuffix(GRADIENT)
+    trained = {variable.name for training in program.trainings for variable in training.parameters}
+    if own not in trained:
+        raise InvalidArgument(f"{name!r} can't be fetched: {own!r} is no parameter that the program trains")
+    if program.variables[own].attributes.table:
+        raise InvalidArgument(f"{name!r} can't be fetched: {own!r} is a table, and its gradient is that of some rows")
+    return True
 
 
 def name_of(fetch: Any) -> str:

@@ -20,10 +20,10 @@ from flota.paddle.graph import names
 from flota.paddle.graph.block import Block
 from flota.paddle.graph.dumping import check_options
 from flota.paddle.graph.operator import Operator
-from flota.paddle.graph.variable import BATCHES, ParameterVariable, Sketch, Variable
+from flota.paddle.graph.sketching import try_out
+from flota.paddle.graph.variable import ParameterVariable, Variable
 from flota.paddle.jagged import Jagged
-from flota.paddle.ops.registry import OPERATIONS, Operation, replace_operands
-from flota.paddle.without_compiler import spare_shapes
+from flota.paddle.ops.registry import OPERATIONS, Operation
 
 __all__ = [
     "Block",
@@ -80,7 +80,7 @@ class Program:
         """Adds an operation; returns the variables of its results, as the kernel structures them. ``into``: variables
         that are there already and take some of the results, by their place."""
         operator = Operator(operation, arguments, None)
-        sketches = [self._try(operator, batch) for batch in range(len(BATCHES))]
+        sketches = try_out(operator)
         stopped = all(variable.stop_gradient for variable in operator.inputs())
         key = name or f"{operation.name}"
 
@@ -103,7 +103,7 @@ class Program:
     def record_as(self, operation: Operation, arguments: dict[str, Any], result_names: Sequence[str]) -> None:
         """The same for a program that is read: results have these names, and go to variables that are there by them."""
         operator = Operator(operation, arguments, None)
-        sketches = [self._try(operator, batch) for batch in range(len(BATCHES))]
+        sketches = try_out(operator)
         coming = iter(result_names)
 
         def make(first: Any, second: Any) -> Any:
@@ -124,29 +124,6 @@ class Program:
         """Adds an operation whose results go to variables that are there already."""
         self.operators.append(Operator(OPERATIONS[operation_name], arguments, results))
         self.version += 1
-
-    def _try(self, operator: Operator, batch: int) -> Any:
-        def sketch(variable: Variable) -> Sketch:
-            return variable.sketches[batch]
-
-        def without_numbers(variable: Variable) -> Sketch:
-            known = variable.sketches[batch]
-            return known.to("meta") if isinstance(known, torch.Tensor) else known
-
-        spare_shapes()
-        failure: Exception | None = None
-        # Numbers that follow from shapes are real: a side may be one of them. Beside values without numbers, where
-        # torch takes no real ones, they go without.
-        for look in (sketch, without_numbers):
-            try:
-                with torch.no_grad(), torch.device("meta"):
-                    return operator.kernel()(**replace_operands(operator.arguments, look))
-            except InvalidArgument:
-                raise
-            except Exception as error:
-                failure = failure or error
-        shapes = ", ".join(f"{variable.name} {list(variable.shape)}" for variable in operator.inputs())
-        raise InvalidArgument(f"{operator.type}({shapes}): {failure}") from failure
 
     # --- as scripts know it ---
 
@@ -187,12 +164,17 @@ class Program:
 
     @property
     def _fleet_opt(self) -> dict[str, Any] | None:
-        """What debuggers ask for while the program trains over a data set: see ``dumping``."""
+        """What debuggers ask for while the program trains over a data set: see ``dumping``. After fleet's ``minimize``
+        it is a dictionary, to which scripts add."""
+        if self._options is None and any(training.optimizer.distributed for training in self.trainings):
+            self._options = {}
         return self._options
 
     @_fleet_opt.setter
-    def _fleet_opt(self, options: Mapping[str, Any] | None) -> None:
-        self._options = None if options is None else check_options(options)
+    def _fleet_opt(self, options: dict[str, Any] | None) -> None:
+        if options is not None:
+            check_options(options)
+        self._options = options
 
     def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Any]:
         """Values by name: of parameters ("param"), of what else stays and what optimizers keep ("opt"), or all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from flota.errors import InvalidArgument
 from flota.nn.table import TableOptions, TableParameter
 from flota.paddle.graph.program import Program, Training
 from flota.paddle.graph.scope import Held, Scope
-from flota.paddle.graph.variable import ParameterVariable
+from flota.paddle.graph.variable import GRADIENT, ParameterVariable
 from flota.rules import SGD
 
 
@@ -52,6 +53,7 @@ class Trainer:
     def __init__(self, training: Training, scope: Scope, distributed: bool) -> None:
         self.training = training
         held = [(variable, hold(variable, scope)) for variable in training.parameters]
+        self._named = {variable.name: value for variable, value in held}
         self.tables = [value for _, value in held if isinstance(value, TableParameter)]
         wrapped = training.optimizer.build([(variable.attributes.attr, value) for variable, value in held])
         if distributed:
@@ -63,14 +65,21 @@ class Trainer:
             for table, (keys, rows) in begun:
                 assign(table.bound(), keys, rows)
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor, wanted: Sequence[str] = ()) -> dict[str, torch.Tensor]:
+        """One step; returns the wanted ones of the gradients, as the loss has them."""
         if self.optimizer.communicator is None:
             raise InvalidArgument("call fleet.init_worker() before the first run of the program that trains")
         self.training.optimizer.before_step(self.optimizer)
         self.optimizer.zero_grad()
         (loss if loss.dim() == 0 else loss.sum()).backward()  # type: ignore[no-untyped-call]
+        gradients = {name: self._gradient(name) for name in wanted if name.removesuffix(GRADIENT) in self._named}
         self.training.optimizer.clip(self.optimizer)
         self.optimizer.step()
+        return gradients
+
+    def _gradient(self, name: str) -> torch.Tensor:
+        parameter = self._named[name.removesuffix(GRADIENT)]
+        return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.detach().clone()
 
 
 def begun_tables(trainer: Trainer) -> list[tuple[TableParameter, tuple[Keys, Rows]]]:

@@ -23,6 +23,9 @@ BATCHES = (1009, 2003)
 # Values of a sequence input in such a batch.
 SEQUENCE_VALUES = (3019, 4007)
 
+# What the name of a variable's gradient ends with.
+GRADIENT = "@GRAD"
+
 # A value without numbers: a tensor on torch's meta device, or a real one where numbers follow from shapes alone.
 Sketch = torch.Tensor | Jagged
 
@@ -69,7 +72,7 @@ class Variable(WithOperators):
 
     @property
     def grad_name(self) -> str:
-        return f"{self.name}@GRAD"
+        return f"{self.name}{GRADIENT}"
 
     @property
     def block(self) -> Any:
@@ -171,7 +174,7 @@ def _tensor_of(sketch: Sketch) -> torch.Tensor:
 def sketches_of(shape: list[int], dtype: torch.dtype, lod_level: int = 0) -> tuple[Sketch, Sketch]:
     """Of a value of this shape; -1: the batch's size, or that of all sequences together."""
     if lod_level:
-        inner = [side for side in shape if side >= 0] or [1]
+        inner = [side for side in (shape[1:] if shape and shape[0] < 0 else shape) if side >= 0]
         return _pair(
             Jagged(
                 torch.empty(values, *inner, dtype=dtype, device="meta"),

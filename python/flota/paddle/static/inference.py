@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from flota.checkpoint import manifest
+from flota.checkpoint.folder import is_of_program
 from flota.errors import InvalidArgument
 from flota.paddle.graph import files
 from flota.paddle.graph.compiled import needed
@@ -50,6 +52,10 @@ def save_into(
     folder = Path(dirname)
     names = names_of(fetches, "target_vars")
     model, numbers = folder / (model_filename or MODEL_NAME), folder / (params_filename or NUMBERS_NAME)
+    if (folder / manifest.NAME).exists() and not (is_of_program(model.name) and is_of_program(numbers.name)):
+        raise InvalidArgument(
+            f"{folder} holds a checkpoint: a program goes there as {MODEL_NAME} and {NUMBERS_NAME}, or elsewhere"
+        )
     files.write(model, numbers, program, names_of(feeds, "feeded_var_names"), names, global_scope())
     return names
 
