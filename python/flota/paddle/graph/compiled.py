@@ -14,6 +14,7 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.nn.store import KeyRules
+from flota.paddle.graph.fused import linear_layers
 from flota.paddle.graph.lookups import (
     Lookups,
     ids_together,
@@ -55,7 +56,7 @@ def compile_program(program: Program, wanted: Sequence[str], training: bool) -> 
     for name in wanted:
         if name not in program.variables:
             raise InvalidArgument(f"the program has no variable {name!r} to fetch")
-    operators = lookups_joined(lookups_together(needed(program, wanted)), wanted)
+    operators = linear_layers(lookups_joined(lookups_together(needed(program, wanted)), wanted), wanted)
     return _Writer(program, training).write(operators, wanted)
 
 
