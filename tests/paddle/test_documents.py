@@ -26,11 +26,14 @@ def launch(folder, *arguments, servers=1, workers=2, script="train.py"):
     return [(folder / "log" / f"workerlog.{i}").read_text() for i in range(workers)]
 
 
-@pytest.fixture
-def unused_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def unused_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 @pytest.fixture
@@ -77,11 +80,20 @@ def test_the_quick_starts_learn_in_every_mode(workspace, name, steps, mode):
         assert np.mean(losses[-75:]) < 0.8 * np.mean(losses[:75])
 
 
-def test_the_fleet_of_1_x_trains_where_the_script_says_who_it_is(workspace, unused_port):
+ASYNC_1X = """config.sync_mode = False
+config.split_method = "HashName"
+config.slice_var_up = False"""
+
+
+@pytest.mark.parametrize("settings", ["config.sync_mode = True", ASYNC_1X])
+def test_the_fleet_of_1_x_trains_where_the_script_says_who_it_is(workspace, settings):
     folder = workspace("fleet_1x")
-    servers = f"127.0.0.1:{unused_port}"
+    listing = folder / "train.py"
+    listing.write_text(listing.read_text().replace("config.sync_mode = True", settings))
+    count = 1 + (settings == ASYNC_1X)
+    servers = ",".join(f"127.0.0.1:{port}" for port in unused_ports(count))
     command = [sys.executable, "-m", "flota.paddle", "train.py"]
-    places = [("server", "0"), ("worker", "0"), ("worker", "1")]
+    places = [*(("server", str(number)) for number in range(count)), ("worker", "0"), ("worker", "1")]
     processes = [
         subprocess.Popen(
             [*command, *place, servers],
@@ -100,7 +112,7 @@ def test_the_fleet_of_1_x_trains_where_the_script_says_who_it_is(workspace, unus
             process.kill()
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output
-    for output in outputs[1:]:
+    for output in outputs[count:]:
         passes = re.findall(r"Pass (\d), cost = (\S+), auc = (\S+), batch_auc = (\S+)", output)
         assert len(passes) == 400
         assert float(passes[-1][2]) > 0.9
