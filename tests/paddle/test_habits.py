@@ -308,6 +308,36 @@ def test_a_function_of_the_script_computes_and_differentiates(program):
     assert weight.tolist() == [[-6.25, -6.25], [-13.0, -13.0]]
 
 
+def test_minimize_in_two_halves(program):
+    x = static.data("x", [None, 2])
+    loss = paddle.mean(static.nn.fc(x, 1, weight_attr=paddle.ParamAttr(name="w"), bias_attr=False))
+    optimizer = paddle.optimizer.SGD(0.5)
+    gradients = optimizer.backward(loss)
+    assert [(parameter.name, gradient.name) for parameter, gradient in gradients] == [("w", "w@GRAD")]
+    assert not program.trainings
+    with pytest.raises(InvalidArgument, match="grad_clip"):
+        optimizer.apply_gradients([(parameter, gradient * 2.0) for parameter, gradient in gradients])
+    optimizer.apply_gradients(gradients)
+    executor = started()
+    first, second = (executor.run(feed={"x": np.ones((4, 2), "float32")}, fetch_list=["w"])[0] for _ in range(2))
+    np.testing.assert_allclose(first - second, 0.5, rtol=1e-6)
+
+
+def test_a_loader_feeds_the_program_for_tests_too(program):
+    x = static.data("x", [None, 2])
+    total = paddle.sum(x)
+    loader = paddle.io.DataLoader.from_generator(feed_list=[x], capacity=2, iterable=False)
+    loader.set_batch_generator(lambda: iter([[np.ones((3, 2), "float32")], [np.ones((1, 2), "float32")]]))
+    test = program.clone(for_test=True)
+    executor = started()
+    loader.start()
+    assert [executor.run(test, fetch_list=[total])[0].item() for _ in range(2)] == [6.0, 2.0]
+    with pytest.raises(paddle.core.EOFException):
+        executor.run(test, fetch_list=[total])
+    loader.reset()
+    assert executor.run(test, feed={"x": np.zeros((1, 2), "float32")}, fetch_list=[total])[0].item() == 0.0
+
+
 def test_one_variable_and_gradients_are_fetched():
     x = static.data("x", [None, 2])
     loss = paddle.mean(static.nn.fc(x, 1, weight_attr=paddle.ParamAttr(name="w"), bias_attr=False))

@@ -159,7 +159,7 @@ class Program:
         made.trainings = [] if for_test else list(self.trainings)
         made.for_test = for_test or self.for_test
         made.operators = [_as_test(each) for each in self.operators] if for_test else list(self.operators)
-        made.readers = [] if for_test else list(self.readers)
+        made.readers = list(self.readers)
         return made
 
     @property

@@ -162,9 +162,17 @@ class ParameterVariable(Variable):
         self.trainable = trainable
         self.attributes = attributes  # ParamAttr: learning rate, regulariser, whether it is clipped
 
-    def gradient_variable(self) -> Variable:
-        """What stands for its gradient, for scripts that look at names and shapes; no operation makes it."""
-        return Variable(self.program, self.grad_name, self.sketches, stop_gradient=True)
+    def gradient_of(self, loss: Variable) -> GradientVariable:
+        return GradientVariable(self, loss)
+
+
+class GradientVariable(Variable):
+    """What stands for the gradient of a loss by a parameter, for scripts that look at names and shapes, and for
+    ``apply_gradients``. No operation makes it."""
+
+    def __init__(self, parameter: ParameterVariable, loss: Variable) -> None:
+        super().__init__(parameter.program, parameter.grad_name, parameter.sketches, stop_gradient=True)
+        self.loss = loss
 
 
 def _tensor_of(sketch: Sketch) -> torch.Tensor:

@@ -18,7 +18,7 @@ from flota.paddle.attributes import ParamAttr
 from flota.paddle.clipping import ClipGradBase
 from flota.paddle.graph.program import Training
 from flota.paddle.graph.training import trained_parameters
-from flota.paddle.graph.variable import Variable
+from flota.paddle.graph.variable import GradientVariable, Variable
 from flota.paddle.optimizer.decays import StepwiseDecay
 from flota.paddle.optimizer.schedulers import LRScheduler
 from flota.paddle.optimizer.state import read_states, write_states
@@ -112,13 +112,38 @@ class Optimizer(ABC):
                 raise InvalidArgument("an eager optimizer moves the parameters that it was made with")
             self.step()
             return [], [(each, each.grad) for each in self._parameters]
+        gradients = self.backward(loss, startup_program, parameters, no_grad_set)
+        return self.apply_gradients(gradients), gradients
+
+    def backward(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameters: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> list[Any]:
+        """The parameters that ``minimize`` would train, with what stands for their gradients: the first half of it."""
         if not isinstance(loss, Variable):
             raise InvalidArgument(f"minimize takes a loss, not {loss!r}")
-        program = loss.program
-        chosen = trained_parameters(program, loss, parameters or self._parameters, no_grad_set)
-        program.trainings.append(Training(loss, self, chosen))
-        program.version += 1
-        return [], [(each, each.gradient_variable()) for each in chosen]
+        if callbacks:
+            raise InvalidArgument("backward: callbacks would see operations that there are none of: leave them out")
+        chosen = trained_parameters(loss.program, loss, parameters or self._parameters, no_grad_set)
+        return [(each, each.gradient_of(loss)) for each in chosen]
+
+    def apply_gradients(self, params_grads: Any) -> list[Any]:
+        """The second half: from now on running the program trains these parameters."""
+        pairs = list(params_grads)
+        losses = {id(gradient.loss): gradient.loss for _, gradient in pairs if isinstance(gradient, GradientVariable)}
+        if len(losses) != 1 or not all(isinstance(gradient, GradientVariable) for _, gradient in pairs):
+            raise InvalidArgument(
+                "apply_gradients takes what backward() of one loss has given: gradients are clipped and decayed by "
+                "grad_clip=… and weight_decay=… of the optimizer, not by operations"
+            )
+        (loss,) = losses.values()
+        loss.program.trainings.append(Training(loss, self, [parameter for parameter, _ in pairs]))
+        loss.program.version += 1
+        return []
 
     def build(self, parameters: Parameters) -> torch.optim.Optimizer:
         """The torch optimizer of these parameters: a group for all that are treated alike."""
