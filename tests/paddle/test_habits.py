@@ -190,12 +190,16 @@ def test_a_programs_state_is_saved_and_brought_back(program, tmp_path):
 def test_entries_are_taken_where_every_id_gets_a_row():
     distributed = paddle.distributed
     ids = static.data("ids", [None, 1], "int64")
-    for entry in (distributed.ProbabilityEntry(1.0), distributed.CountFilterEntry(0), distributed.CountFilterEntry(1)):
+    for entry in (
+        distributed.ProbabilityEntry(1.0),
+        distributed.CountFilterEntry(0),
+        distributed.CountFilterEntry(1),
+        distributed.ShowClickEntry("show", "click"),
+    ):
         static.nn.sparse_embedding(ids, [10, 2], entry=entry)
     for entry, word in (
         (distributed.ProbabilityEntry(0.5), "probability_entry:0.5"),
         (distributed.CountFilterEntry(3), "count_filter_entry:3"),
-        (distributed.ShowClickEntry("show", "click"), "show_click_entry:show:click"),
     ):
         assert entry._to_attr() == word
         with pytest.raises(InvalidArgument, match=f"{word} would have no effect yet: every id gets a row"):

@@ -57,7 +57,8 @@ class CountFilterEntry(Entry):
 
 
 class ShowClickEntry(Entry):
-    """Rows count what was shown and clicked, by the inputs of these names."""
+    """Rows count what was shown and clicked, by the inputs of these names. It leaves no id out: what is counted matters
+    only to ``shrink`` and to saving a part of the rows, which are refused."""
 
     def __init__(self, show_name: Any, click_name: Any) -> None:
         if not isinstance(show_name, str) or not isinstance(click_name, str):
@@ -68,6 +69,10 @@ class ShowClickEntry(Entry):
     def _to_attr(self) -> str:
         return f"show_click_entry:{self._show_name}:{self._click_name}"
 
+    @property
+    def admits_all(self) -> bool:
+        return True
+
 
 def check_entry(entry: Any) -> None:
     """Refuses an entry that would have no effect."""
@@ -75,6 +80,6 @@ def check_entry(entry: Any) -> None:
         return
     named = entry._to_attr() if isinstance(entry, Entry) else repr(entry)
     raise InvalidArgument(
-        f"sparse_embedding: entry {named} would have no effect yet: every id gets a row, and rows keep no counts; "
+        f"sparse_embedding: entry {named} would have no effect yet: every id gets a row; "
         "leave it out"
     )
