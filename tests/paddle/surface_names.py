@@ -67,6 +67,7 @@ _NAMES = {
         is_worker load_model run_server save_inference_model save_persistables server_endpoints server_index server_num
         stop_worker util worker_endpoints worker_index worker_num
     """,
+    "paddle.distributed.fleet.base.distributed_strategy": "DistributedStrategy",
     "paddle.distributed.fleet.base.role_maker": "PaddleCloudRoleMaker Role UserDefinedRoleMaker",
     "paddle.fluid": """
         CPUPlace CUDAPlace DataFeeder Executor ParamAttr Program core data default_main_program default_startup_program

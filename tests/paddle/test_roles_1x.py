@@ -32,6 +32,7 @@ def environment(monkeypatch):
     for name in list(os.environ):
         if name.startswith(("PADDLE_", "OMPI_")) or name in ("TRAINING_ROLE", "POD_IP"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("FLOTA_SECRET", "the secret of these tests, long enough")
     return monkeypatch
 
 

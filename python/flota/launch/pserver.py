@@ -19,7 +19,8 @@ from flota import _core, config
 from flota.errors import FlotaError, InvalidArgument
 from flota.roles.placement import MAX_WORKERS
 from flota.roles.places import await_place
-from flota.roles.pservers import PserverSettings, check_ports, use_own_secret
+from flota.roles.pservers import PserverSettings, check_ports
+from flota.roles.secret import use_own_secret
 
 _LOOK_MS = 200  # how often a waiting pserver looks for a signal
 _EVERYWHERE, _LOOPBACK = "0.0.0.0", "127.0.0.1"

@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
             return 2
         sys.argv = arguments[1:]
         sys.path.insert(0, "")
-        if arguments[1] in ("paddle.distributed.launch", "paddle.distributed.launch_ps"):
+        if arguments[1] in modules.LAUNCHERS:
             from flota.launch import main as launch
 
             return int(launch(["--paddle", *arguments[2:]]))

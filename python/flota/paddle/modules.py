@@ -28,7 +28,7 @@ MODULES: dict[str, str] = {
     "paddle.distributed": "distributed",
     "paddle.distributed.entry_attr": "entries",
     "paddle.distributed.fleet": "distributed.fleet",
-    "paddle.distributed.fleet.base": "distributed.fleet",
+    "paddle.distributed.fleet.base.distributed_strategy": "distributed.strategy",
     "paddle.distributed.fleet.base.role_maker": "distributed.role_maker",
     "paddle.distributed.fleet.data_generator": "distributed.data_generator",
     "paddle.distributed.fleet.dataset": "distributed.datasets",
@@ -53,10 +53,7 @@ MODULES: dict[str, str] = {
     "paddle.fluid.regularizer": "regularizer",
     "paddle.fluid.transpiler": "fluid.transpiler",
     "paddle.fluid.transpiler.distribute_transpiler": "fluid.transpiler",
-    "paddle.fluid.incubate": "fluid",
     "paddle.fluid.incubate.data_generator": "distributed.data_generator",
-    "paddle.fluid.incubate.fleet": "fluid",
-    "paddle.fluid.incubate.fleet.base": "fluid",
     "paddle.fluid.incubate.fleet.base.role_maker": "distributed.role_maker",
     "paddle.fluid.incubate.fleet.parameter_server": "fluid.parameter_server",
     "paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler": "fluid.parameter_server",
@@ -83,6 +80,19 @@ MODULES: dict[str, str] = {
     "paddle.common_ops_import": "common_ops_import",
 }
 
+# Folders of the reference that hold nothing but modules of the table.
+FOLDERS = frozenset(
+    {
+        "paddle.distributed.fleet.base",
+        "paddle.fluid.incubate",
+        "paddle.fluid.incubate.fleet",
+        "paddle.fluid.incubate.fleet.base",
+    }
+)
+
+# What `python -m` runs as `flota launch --paddle`.
+LAUNCHERS = frozenset({"paddle.distributed.fleet.launch", "paddle.distributed.launch", "paddle.distributed.launch_ps"})
+
 
 def home_of(name: str) -> str:
     """The module behind an imported name."""
@@ -105,6 +115,24 @@ class _AliasLoader(Loader):
         sys.modules[module.__spec__.name] = home
 
 
+class _FolderLoader(Loader):
+    """Makes a folder: its names are the modules in it, as for any package."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        folder = module.__name__
+
+        def look_up(name: str) -> ModuleType:
+            full = f"{folder}.{name}"
+            if full in MODULES or full in FOLDERS:
+                return import_module(full)
+            raise AttributeError(missing(full))
+
+        vars(module)["__getattr__"] = look_up
+
+
 class PaddleFinder(MetaPathFinder):
     """Finds ``paddle`` and what is in it, before any package of that name that is installed."""
 
@@ -115,12 +143,14 @@ class PaddleFinder(MetaPathFinder):
             return None
         if fullname in MODULES:
             return ModuleSpec(fullname, _AliasLoader(), is_package=True)
+        if fullname in FOLDERS:
+            return ModuleSpec(fullname, _FolderLoader(), is_package=True)
         raise ModuleNotFoundError(missing(fullname), name=fullname)
 
 
 def missing(fullname: str) -> str:
     """What an error says about a name that is not there."""
-    near = difflib.get_close_matches(fullname, MODULES, n=1)
+    near = difflib.get_close_matches(fullname, [*MODULES, *FOLDERS], n=1)
     hint = f": did you mean {near[0]}?" if near else ""
     return f"flota's paddle has no {fullname}{hint} (docs/paddle.md lists what it has)"
 

@@ -16,6 +16,7 @@ from flota.roles.environment import (
 from flota.roles.mpi import MPISymmetricRoleMaker, under_mpi
 from flota.roles.placement import LocalRoleMaker, Placement, Role, RoleMaker
 from flota.roles.pservers import PserverRoleMaker, PserverSettings
+from flota.roles.secret import share_own_secret
 from flota.roles.user import UserDefinedRoleMaker
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "default_role_maker",
     "in_a_job",
     "role_maker_told",
+    "share_own_secret",
     "tell_role_maker",
     "under_mpi",
 ]

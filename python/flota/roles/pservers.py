@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from flota import checks, config
-from flota.errors import InvalidArgument, SystemFailure
+from flota.errors import InvalidArgument
 from flota.roles.endpoints import check_endpoints, split_list
 from flota.roles.placement import MAX_WORKERS, LocalRoleMaker, Placement, Role, RoleMaker
 from flota.roles.places import tell_places
+from flota.roles.secret import is_loopback, use_own_secret
 
 PREFIX = "PADDLE_INIT_"
 MAX_PORTS = 64
@@ -129,7 +128,7 @@ class PserverRoleMaker(RoleMaker):
             return LocalRoleMaker().placement()
         settings = self._settings
         if not config.has_secret():
-            away = [endpoint for endpoint in settings.servers if not _is_loopback(endpoint)]
+            away = [endpoint for endpoint in settings.servers if not is_loopback(endpoint)]
             if away:
                 raise InvalidArgument(
                     f"pserver {away[0]} is on another host: set {config.SECRET}, or {config.SECRET_FILE} to the path "
@@ -140,38 +139,3 @@ class PserverRoleMaker(RoleMaker):
             tell_places(settings.first_ports)
             self._told = True
         return Placement(Role.WORKER, settings.trainer_id, settings.trainer_count, settings.servers)
-
-
-def _is_loopback(endpoint: str) -> bool:
-    host = endpoint.rpartition(":")[0].strip("[]")
-    try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError:
-        return False
-    return all(address.startswith("127.") or address == "::1" for address in found)
-
-
-def use_own_secret() -> None:
-    """Where nobody has set a secret, processes that were started by hand on one host share one that only this user can
-    read: it is kept in ``~/.config/flota/secret``, and made when it is first needed."""
-    file = Path.home() / ".config" / "flota" / "secret"
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not file.exists():
-            draft = file.with_name(f"draft-{os.getpid()}")
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-                out.write(os.urandom(32).hex() + "\n")
-            try:
-                os.link(draft, file)  # of several that start at once, one makes it
-            except FileExistsError:
-                pass
-            finally:
-                draft.unlink()
-        state = file.stat()
-    except OSError as error:
-        raise SystemFailure(
-            f"cannot keep a secret in {file} ({error.strerror}): set {config.SECRET}, the same for all processes"
-        ) from error
-    if state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise SystemFailure(f"{file} can be read by others: chmod 600 it, or set {config.SECRET}")
-    os.environ[config.SECRET_FILE] = str(file)

@@ -12,12 +12,13 @@ Every option acts or is refused with a reason. ``DistributeTranspilerConfig`` an
 from __future__ import annotations
 
 from flota.errors import InvalidArgument
-from flota.strategy.distributed import DistributedStrategy
+from flota.strategy.distributed import A_SYNC_DEFAULTS, DistributedStrategy
 from flota.strategy.factory import StrategyFactory
 from flota.strategy.modes import Async, Geo, Mode, Sync
 from flota.strategy.transpiler import DistributeTranspilerConfig
 
 __all__ = [
+    "A_SYNC_DEFAULTS",
     "Async",
     "DistributeTranspilerConfig",
     "DistributedStrategy",

@@ -160,7 +160,7 @@ class DistributedStrategy(Options):
     @property
     def a_sync_configs(self) -> Mapping[str, int | str]:
         """Fleet's settings, all of them. Assigning a dictionary changes those it names."""
-        return _Shown(self._configs)
+        return self._shown()
 
     @a_sync_configs.setter
     def a_sync_configs(self, given: Mapping[str, int | str]) -> None:
@@ -189,11 +189,19 @@ class DistributedStrategy(Options):
         acting = {field.name for field in fields(kind)}
         for name, value in settings.items():
             if name not in acting and name not in _ALWAYS and value != A_SYNC_DEFAULTS.get(name):
-                raise InvalidArgument(
-                    f"{name}={value!r} has no effect in {kind.name} mode: {_MODE_REASONS[kind]}; leave it out"
+                self._without_effect(
+                    name, f"{name}={value!r} has no effect in {kind.name} mode: {_MODE_REASONS[kind]}; leave it out"
                 )
         self._mode = kind(**{name: settings[name] for name in acting})
         self._configs = configs
+
+    def _without_effect(self, name: str, why: str) -> None:
+        """What becomes of a setting that the mode does not carry."""
+        raise InvalidArgument(why)
+
+    def _shown(self) -> Mapping[str, int | str]:
+        """What ``a_sync_configs`` gives to read."""
+        return _Shown(self._configs)
 
 
 class _Shown(Mapping[str, "int | str"]):

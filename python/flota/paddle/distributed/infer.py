@@ -25,7 +25,7 @@ class DistributedInfer:
         """In a job that trains already there is nothing to do, but to load ``dirname``. Otherwise this begins one:
         servers serve here until the workers have stopped, and workers go on with the weights of ``dirname``."""
         if not job.is_connected():
-            flota.init(role_maker)
+            job.init(role_maker)
             strategy = flota.DistributedStrategy()
             strategy.a_sync = True
             # It makes the tables; nothing is ever sent to it.

@@ -9,20 +9,41 @@ from typing import Any, NoReturn
 import flota
 import flota.fleet
 from flota.errors import InvalidArgument
+from flota.paddle.distributed.strategy import apply_trainer_settings
 from flota.paddle.graph import state
 from flota.paddle.graph.executor import Executor
 from flota.paddle.graph.program import Program, Training, default_startup_program
 from flota.paddle.graph.scope import global_scope
 from flota.paddle.graph.training import begun_tables, trainer_of
 from flota.paddle.optimizer.optimizers import Optimizer
+from flota.roles import share_own_secret
 
 
 class _Minimized:
-    """What the job trains, and the program that gives it its first values."""
+    """What the job trains and how, and the program that gives it its first values."""
 
+    strategy: Any = None
     training: Training | None = None
     startup: Program | None = None
     optimizer: DistributedOptimizer | None = None
+
+
+def init(role_maker: Any = None, is_collective: bool = False, strategy: Any = None) -> None:
+    """Finds out this process's place. Where all servers are on this host and nobody has set a secret, it takes the one
+    that this user's processes share. ``strategy``: for optimizers that are given none."""
+    flota.init(role_maker, is_collective, strategy)
+    share_own_secret(flota.fleet.fleet.placement)
+    _Minimized.strategy = strategy
+
+
+def worker_endpoints(to_string: bool = False) -> list[str] | str:
+    """Where workers are, as far as a launcher has said; ``to_string``: with commas between them."""
+    return ",".join(flota.worker_endpoints()) if to_string else flota.worker_endpoints()
+
+
+def server_endpoints(to_string: bool = False) -> list[str] | str:
+    """Where servers are; ``to_string``: with commas between them."""
+    return ",".join(flota.server_endpoints()) if to_string else flota.server_endpoints()
 
 
 def trained_program() -> Program:
@@ -54,6 +75,7 @@ class DistributedOptimizer:
         optimizer.strategy = self.user_defined_strategy
         optimizer.distributed = True
         result = optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
+        apply_trainer_settings(loss.program, self.user_defined_strategy or _Minimized.strategy)
         _Minimized.training = loss.program.trainings[-1]
         _Minimized.startup = startup_program or default_startup_program()
         return result

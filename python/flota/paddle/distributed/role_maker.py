@@ -90,9 +90,9 @@ class RoleMakerBase(roles.RoleMaker):
 
     def all_reduce_worker(self, input: Any, output: Any, mode: Any = "sum") -> None:
         """Fills ``output`` with all workers' ``input``, element by element summed, or the least or greatest."""
-        reduced = flota.all_reduce(input, mode)
-        for place, value in enumerate(reduced.reshape(-1)):
-            output[place] = value
+        from flota.paddle.distributed.util import all_reduce_into  # with torch, which asking who one is does without
+
+        all_reduce_into(output, input, mode)
 
     # --- 2.x ---
 

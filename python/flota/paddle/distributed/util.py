@@ -9,12 +9,21 @@ import numpy as np
 import flota.util
 from flota.util import barrier, get_file_shard
 
-__all__ = ["all_gather", "all_reduce", "barrier", "get_file_shard", "print_on_rank"]
+__all__ = ["all_gather", "all_reduce", "all_reduce_into", "barrier", "get_file_shard", "print_on_rank"]
 
 
 def all_reduce(input: Any, mode: Any = "sum", comm_world: str = "worker") -> np.ndarray:
     """All workers' values, element by element summed (or the least or greatest)."""
     return flota.util.all_reduce(_plain(input), mode, comm_world)
+
+
+def all_reduce_into(output: Any, input: Any, mode: Any = "sum") -> None:
+    """The same into a list or an array that is there, as 1.x has it."""
+    reduced = flota.util.all_reduce(_plain(input), mode)
+    if isinstance(output, np.ndarray):
+        output[...] = reduced.reshape(output.shape)
+    else:
+        output[:] = reduced.reshape(-1).tolist()
 
 
 def all_gather(input: Any, comm_world: str = "worker") -> list[Any]:
