@@ -66,6 +66,7 @@ struct DensePush {
   PushOptions options;
   Storage element = Storage::kFloat32;  // assignments travel as float32 whatever it says
   std::vector<uint64_t> seen = {};      // empty, or the version on each server that the values were computed from
+  bool finite = false;                  // somebody has looked already: there is no NaN and no infinity among the values
 };
 
 // How far a worker has come by itself.

@@ -153,7 +153,7 @@ Result<void> check_values(const DensePush& push) {
   };
   const float* values = push.values.data();
   const size_t count = push.values.size();
-  const size_t bad = spec.allow_nonfinite ? count : first_nonfinite(values, count);
+  const size_t bad = spec.allow_nonfinite || push.finite ? count : first_nonfinite(values, count);
   if (bad < count) {
     return refusal(bad, "a NaN or an infinity; nothing was sent (a table made with allow_nonfinite=True takes them)");
   }

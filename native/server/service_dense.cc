@@ -119,10 +119,17 @@ Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stre
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, sizeof(version) + padded(bytes), io_deadline()));
     FLOTA_TRY(frame.write(std::as_bytes(std::span(&version, 1)), io_deadline()));
     if (exact) {
-      Scratch<float> scratch(longest(*table, places));
       for (size_t place : places) {
-        // Copied whole under its lock, and sent without it.
-        auto values = scratch.first(table->dense->block(place).length);
+        // Copied whole under its lock: into the stream, where there is room for it at once, else to send it without.
+        const size_t length = table->dense->block(place).length;
+        if (length * sizeof(float) <= frame.reserve_limit()) {
+          FLOTA_ASSIGN(auto room, frame.reserve(length * sizeof(float), io_deadline()));
+          table->dense->pull(place, std::span(reinterpret_cast<float*>(room.data()), length));
+          frame.commit(room);
+          continue;
+        }
+        Scratch<float> scratch(length);
+        auto values = scratch.first(length);
         table->dense->pull(place, values);
         FLOTA_TRY(frame.write(std::as_bytes(values), io_deadline()));
       }

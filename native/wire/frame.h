@@ -62,8 +62,9 @@ class FrameWriter {
   explicit FrameWriter(Stream& stream) : stream_(stream) {}
 
   Result<void> begin(MessageKind kind, uint64_t request, uint64_t payload_bytes, Deadline deadline);
-  // Room for the next `bytes` (at most Stream::kChunk) of the payload, in the stream itself.
+  // Room for the next `bytes` (at most reserve_limit()) of the payload, in the stream itself.
   Result<std::span<std::byte>> reserve(size_t bytes, Deadline deadline) { return stream_.reserve(bytes, deadline); }
+  size_t reserve_limit() const { return stream_.reserve_limit(); }
   void commit(std::span<const std::byte> written);
   Result<void> write(std::span<const std::byte> bytes, Deadline deadline);
   // Finishes the frame and lets the peer see it.

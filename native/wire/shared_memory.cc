@@ -171,6 +171,8 @@ Result<std::unique_ptr<Stream>> SharedMemoryStream::accept(std::unique_ptr<Socke
 
 size_t SharedMemoryStream::peek_limit() const { return kRingBytes; }
 
+size_t SharedMemoryStream::reserve_limit() const { return kRingBytes; }
+
 template <class Ready>
 Result<void> SharedMemoryStream::wait(std::atomic<uint32_t>& waiting, Ready ready, Deadline deadline) {
   if (spin_.until(ready)) return {};
@@ -246,7 +248,7 @@ Result<void> SharedMemoryStream::read(std::span<std::byte> out, Deadline deadlin
 }
 
 Result<std::span<std::byte>> SharedMemoryStream::reserve(size_t bytes, Deadline deadline) {
-  FLOTA_CHECK(bytes <= kChunk, "reserve beyond the chunk");
+  FLOTA_CHECK(bytes <= kRingBytes, "reserve beyond the ring");
   uint64_t used = 0;
   auto has_room = [&] {
     used = out_.own - out_.control->taken.load(std::memory_order_acquire);

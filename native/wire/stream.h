@@ -16,7 +16,7 @@ namespace flota {
 // Thread safety: one thread at a time, but close() may come from any. After a failure only close() and destruction.
 class Stream {
  public:
-  // What reserve() and peek() can always give.
+  // What reserve() and peek() of any stream can give.
   static constexpr size_t kChunk = size_t{64} << 10;
 
   virtual ~Stream() = default;
@@ -29,8 +29,9 @@ class Stream {
   // Waits for out.size() bytes and takes them.
   virtual Result<void> read(std::span<std::byte> out, Deadline deadline) = 0;
 
-  // Waits for room and gives it. Requires: bytes <= kChunk. What is written there counts from commit() on.
+  // Waits for room and gives it. Requires: bytes <= reserve_limit(). What is written there counts from commit() on.
   virtual Result<std::span<std::byte>> reserve(size_t bytes, Deadline deadline) = 0;
+  virtual size_t reserve_limit() const { return kChunk; }
   virtual void commit(size_t bytes) = 0;
   virtual Result<void> write(std::span<const std::byte> bytes, Deadline deadline) = 0;
   // Lets the peer see all that was committed.

@@ -121,8 +121,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         count = self.samples()
         self._refuse_changes()
         try:
-            check_gradients(self, loss)
             self._run_hooks("_optimizer_step_pre_hooks", closure)
+            check_gradients(self, loss)  # after hooks, which may change them: nobody looks again before they are sent
             self.communicator.step(self)
             self._run_hooks("_optimizer_step_post_hooks", closure)
         except NonFiniteValues:
