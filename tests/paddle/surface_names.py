@@ -7,15 +7,15 @@ _NAMES = {
         CPUPlace CUDAPlace ParamAttr Tensor abs add add_n all any arange argmax argmin argsort assign batch bmm
         broadcast_to cast ceil chunk clip concat create_parameter cumsum disable_static divide dot einsum enable_static
         equal equal_all exp expand expand_as flatten flip floor floor_divide full full_like gather gather_nd
-        get_default_dtype get_device grad greater_equal greater_than in_dynamic_mode increment index_sample index_select
-        is_compiled_with_cuda is_compiled_with_custom_device is_compiled_with_xpu isfinite isinf isnan less_equal
-        less_than linspace load log log1p logical_and logical_not logical_or logical_xor logsumexp masked_fill
-        masked_select matmul max maximum mean meshgrid min minimum mm mod multiply mv nan_to_num no_grad nonzero norm
-        normal not_equal numel ones ones_like outer pow prod rand randint randn randperm reciprocal remainder
-        repeat_interleave reshape roll round rsqrt save scale scatter scatter_nd_add seed set_default_dtype set_device
-        shape sign sin slice sort split sqrt square squeeze stack standard_normal std strided_slice subtract sum t
-        take_along_axis tanh tile to_tensor topk transpose tril triu unbind uniform unique unsqueeze unstack var where
-        zeros zeros_like
+        get_default_dtype get_device get_flags get_rng_state grad greater_equal greater_than in_dynamic_mode increment
+        index_sample index_select is_compiled_with_cuda is_compiled_with_custom_device is_compiled_with_xpu
+        is_grad_enabled isfinite isinf isnan less_equal less_than linspace load log log1p logical_and logical_not
+        logical_or logical_xor logsumexp masked_fill masked_select matmul max maximum mean meshgrid min minimum mm mod
+        multiply mv nan_to_num no_grad nonzero norm normal not_equal numel ones ones_like outer pow prod rand randint
+        randn randperm reciprocal remainder repeat_interleave reshape roll round rsqrt save scale scatter scatter_nd_add
+        seed set_default_dtype set_device set_flags set_grad_enabled set_printoptions set_rng_state shape sign sin slice
+        sort split sqrt square squeeze stack standard_normal std strided_slice subtract sum summary t take_along_axis
+        tanh tile to_tensor topk transpose tril triu unbind uniform unique unsqueeze unstack var where zeros zeros_like
     """,
     "paddle.static": """
         Executor Print Program Variable accuracy auc cpu_places create_global_var create_parameter data
@@ -70,20 +70,26 @@ _NAMES = {
     "paddle.distributed.fleet.base.distributed_strategy": "DistributedStrategy",
     "paddle.distributed.fleet.base.role_maker": "PaddleCloudRoleMaker Role UserDefinedRoleMaker",
     "paddle.fluid": """
-        CPUPlace CUDAPlace DataFeeder Executor ParamAttr Program core data default_main_program default_startup_program
-        embedding global_scope initializer layers optimizer program_guard scope_guard
+        BuildStrategy CPUPlace CUDAPlace CompiledProgram DataFeeder DatasetFactory ExecutionStrategy Executor
+        FetchHandler LoDTensor ParallelExecutor ParamAttr Program clip compiler core create_lod_tensor
+        create_random_int_lodtensor data default_main_program default_startup_program dygraph embedding executor
+        global_scope in_dygraph_mode initializer io is_compiled_with_cuda layers load metrics nets optimizer param_attr
+        profiler program_guard regularizer save scope_guard unique_name
     """,
     "paddle.fluid.layers": """
-        Print accuracy assign auc cast concat cos_sim create_global_var create_parameter cross_entropy data
-        elementwise_add elementwise_div elementwise_mul elementwise_sub embedding exponential_decay fc fill_constant
-        fill_constant_batch_size_like log_loss matmul mean mul one_hot reduce_max reduce_mean reduce_min reduce_sum relu
-        reshape scale sequence_pool sigmoid sigmoid_cross_entropy_with_logits softmax softmax_with_cross_entropy sqrt
-        square square_error_cost stack sums tanh transpose
+        Print accuracy assign auc autoincreased_step_counter bilinear_tensor_product bpr_loss brelu cast clip_by_norm
+        concat cos_sim create_global_var create_parameter cross_entropy data dynamic_gru dynamic_lstm elementwise_add
+        elementwise_div elementwise_mul elementwise_sub embedding expand_as exponential_decay fc fill_constant
+        fill_constant_batch_size_like hard_swish hsigmoid linear_lr_warmup lod_reset log_loss matmul mean mul nce
+        one_hot pool2d reduce_max reduce_mean reduce_min reduce_sum relu reshape scale sequence_conv sequence_enumerate
+        sequence_pool sequence_reshape sequence_slice sigmoid sigmoid_cross_entropy_with_logits size smooth_l1 softmax
+        softmax_with_cross_entropy sqrt square square_error_cost stack sums tanh teacher_student_sigmoid_loss transpose
+        uniform_random_batch_size_like
     """,
     "paddle.fluid.optimizer": "SGD SGDOptimizer Adagrad AdagradOptimizer Adam AdamOptimizer Momentum MomentumOptimizer",
     "paddle.fluid.transpiler.distribute_transpiler": "DistributeTranspilerConfig",
     "paddle.core": "EOFException",
-    "paddle.fluid.core": "EOFException",
+    "paddle.fluid.core": "EOFException LoDTensor Scope get_cuda_device_count is_compiled_with_cuda",
     "paddle.common_ops_import": "core",
 }
 

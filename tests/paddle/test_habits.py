@@ -436,7 +436,7 @@ def test_a_sequence_of_numbers_has_no_side_of_one(tmp_path):
 
 
 def test_options_of_a_job_are_a_dictionary_that_scripts_add_to(program, tmp_path):
-    loss, _ = trained()
+    trained()
     assert program._fleet_opt is None
     program.trainings[0].optimizer.distributed = True
     options = program._fleet_opt

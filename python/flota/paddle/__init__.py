@@ -28,12 +28,14 @@ _PUBLIC = {
     **dict.fromkeys(
         (
             "get_device",
+            "get_rng_state",
             "is_compiled_with_cuda",
             "is_compiled_with_custom_device",
             "is_compiled_with_rocm",
             "is_compiled_with_xpu",
             "seed",
             "set_device",
+            "set_rng_state",
         ),
         f"{_HERE}.device",
     ),
@@ -46,15 +48,22 @@ _PUBLIC = {
     "disable_static": f"{_HERE}.mode",
     "enable_static": f"{_HERE}.mode",
     "get_default_dtype": f"{_HERE}.dtypes",
+    "get_flags": f"{_HERE}.flags",
     "grad": f"{_HERE}.nn.gradients",
     "in_dynamic_mode": f"{_HERE}.mode",
     "init": f"{_HERE}.legacy",
+    "is_grad_enabled": "torch",
     "is_tensor": f"{_HERE}.tensor",
     "load": f"{_HERE}.nn.saving",
     "no_grad": f"{_HERE}.nn.gradients",
     "save": f"{_HERE}.nn.saving",
     "set_default_dtype": f"{_HERE}.dtypes",
+    "set_flags": f"{_HERE}.flags",
+    "set_grad_enabled": "torch",
+    "set_printoptions": f"{_HERE}.tensor",
+    "summary": f"{_HERE}.summary",
     "to_tensor": f"{_HERE}.tensor",
+    "version": f"{_HERE}.version:*",
 }
 
 # Functions of tensors that scripts find here; those of nn.functional are there.

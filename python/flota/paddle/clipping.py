@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -78,6 +80,32 @@ def _positive(norm: float) -> float:
     if not norm > 0:
         raise InvalidArgument(f"a gradient's norm is clipped to a number above 0, not {norm}")
     return float(norm)
+
+
+# --- 1.x ---
+
+_of_programs: WeakKeyDictionary[Any, ClipGradBase] = WeakKeyDictionary()
+
+
+def set_gradient_clip(clip: ClipGradBase, param_list: Any = None, program: Any = None) -> None:
+    """1.x's optimizers that have no ``grad_clip`` of their own clip by this one for a loss of this program, the default
+    one unless given: all parameters, those that are made later too."""
+    from flota.paddle.graph.program import Program, default_main_program
+
+    if not isinstance(clip, ClipGradBase):
+        raise InvalidArgument(f"set_gradient_clip takes one of fluid.clip.GradientClipBy…, not {clip!r}")
+    if param_list is not None:
+        raise InvalidArgument(
+            "set_gradient_clip clips all parameters: leave param_list out, and give others ParamAttr(need_clip=False)"
+        )
+    if program is not None and not isinstance(program, Program):
+        raise InvalidArgument(f"set_gradient_clip: program is a Program, not {program!r}")
+    _of_programs[default_main_program() if program is None else program] = clip
+
+
+def clip_of(program: Any) -> ClipGradBase | None:
+    """What ``set_gradient_clip`` was told for this program."""
+    return _of_programs.get(program)
 
 
 # 1.x's names.

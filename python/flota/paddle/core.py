@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from flota.paddle.names import public
+
 
 class EOFException(Exception):
     """A loader's pass is over."""
@@ -41,3 +43,23 @@ class VarDesc:
     """Where scripts find ``VarType``."""
 
     VarType = VarType
+
+
+def get_cuda_device_count() -> int:
+    """How many GPUs scripts spread over by themselves: none, for ``is_compiled_with_cuda()`` says the CPU."""
+    return 0
+
+
+_HERE = "flota.paddle"
+
+# What needs torch is looked up on first use.
+_PUBLIC = {
+    **dict.fromkeys(
+        ("is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "is_compiled_with_custom_device"),
+        f"{_HERE}.device",
+    ),
+    "LoDTensor": f"{_HERE}.lod",
+    "Scope": f"{_HERE}.graph.scope",
+}
+
+__getattr__, __dir__ = public(f"{_HERE}.core", "paddle.core", _PUBLIC)

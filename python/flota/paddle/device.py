@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,18 +11,21 @@ import torch
 
 from flota.errors import InvalidArgument
 from flota.paddle.core import CPUPlace, CUDAPlace
+from flota.paddle.names import public
 
 __all__ = [
     "cpu_places",
     "cuda_places",
     "device_guard",
     "get_device",
+    "get_rng_state",
     "is_compiled_with_cuda",
     "is_compiled_with_custom_device",
     "is_compiled_with_rocm",
     "is_compiled_with_xpu",
     "seed",
     "set_device",
+    "set_rng_state",
 ]
 
 
@@ -75,3 +78,25 @@ def device_guard(device: str | None = None) -> Iterator[None]:
 def seed(seed: int) -> torch.Generator:
     """From here on random numbers follow from ``seed``."""
     return torch.manual_seed(int(seed))
+
+
+def get_rng_state(device: str | None = None) -> list[torch.Tensor]:
+    """Where the drawing of random numbers is, for ``set_rng_state``: one state, the CPU's."""
+    _check_generator("get_rng_state", device)
+    return [torch.get_rng_state()]
+
+
+def set_rng_state(state_list: Sequence[torch.Tensor], device: str | None = None) -> None:
+    """From here on the same numbers are drawn as after ``get_rng_state`` gave it."""
+    _check_generator("set_rng_state", device)
+    if len(state_list) != 1:
+        raise InvalidArgument(f"set_rng_state takes what get_rng_state gave, which is one state, not {len(state_list)}")
+    torch.set_rng_state(state_list[0])
+
+
+def _check_generator(who: str, device: str | None) -> None:
+    if device not in (None, "cpu"):
+        raise InvalidArgument(f"{who}: the CPU draws the numbers: give 'cpu', not {device!r}")
+
+
+__getattr__, __dir__ = public("flota.paddle.device", "paddle.device", {})

@@ -80,6 +80,5 @@ def check_entry(entry: Any) -> None:
         return
     named = entry._to_attr() if isinstance(entry, Entry) else repr(entry)
     raise InvalidArgument(
-        f"sparse_embedding: entry {named} would have no effect yet: every id gets a row; "
-        "leave it out"
+        f"sparse_embedding: entry {named} would have no effect yet: every id gets a row; leave it out"
     )

@@ -7,6 +7,7 @@ _HERE = "flota.paddle"
 _PUBLIC = {
     **dict.fromkeys(("CPUPlace", "CUDAPlace"), f"{_HERE}.core"),
     **dict.fromkeys(("disable_static", "enable_static", "in_dynamic_mode"), f"{_HERE}.mode"),
+    "in_dygraph_mode": f"{_HERE}.mode:in_dynamic_mode",
     **dict.fromkeys(("get_default_dtype", "set_default_dtype"), f"{_HERE}.dtypes"),
     **dict.fromkeys(("grad", "no_grad"), f"{_HERE}.nn.gradients"),
     **dict.fromkeys(("load", "save"), f"{_HERE}.nn.saving"),

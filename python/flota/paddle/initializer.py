@@ -13,6 +13,7 @@ import torch
 
 from flota import initializer as rows
 from flota.errors import InvalidArgument
+from flota.paddle.attributes import ParamAttr
 from flota.paddle.dtypes import as_dtype
 from flota.paddle.ops.registry import OPERATIONS, operation
 from flota.paddle.ops.shape import generator
@@ -187,3 +188,27 @@ class Assign(Initializer):
 @operation
 def assign_value(shape: Any, dtype: Any, value: Any) -> Any:
     return torch.tensor(value, dtype=dtype).reshape(tuple(shape))
+
+
+# --- for all parameters ---
+
+
+class _Global:
+    weight: Initializer | None = None
+    bias: Initializer | None = None
+
+
+def set_global_initializer(weight_init: Initializer | None, bias_init: Initializer | None = None) -> None:
+    """From here on weights and biases begin by these, where a script gives no initialiser for them; None: by their
+    layers' own."""
+    for name, given in (("weight_init", weight_init), ("bias_init", bias_init)):
+        if given is not None and not isinstance(given, Initializer):
+            raise InvalidArgument(f"set_global_initializer: {name} is an initialiser or None, not {given!r}")
+    _Global.weight, _Global.bias = weight_init, bias_init
+
+
+def first_value(attr: ParamAttr, default: Initializer | None, is_bias: bool) -> Initializer:
+    """What a parameter begins with: what the script says of it, of all, what its layer says. Statistics, which are not
+    trained, are their layer's business."""
+    of_all = (_Global.bias if is_bias else _Global.weight) if attr.trainable else None
+    return attr.initializer or of_all or default or (Constant(0.0) if is_bias else XavierUniform())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ import torch
 from flota.paddle.dtypes import as_dtype, default_dtype, name_of
 from flota.paddle.jagged import Jagged, by_values
 from flota.paddle.operand import WithOperators
+from flota.paddle.ops.making import generator
 from flota.paddle.ops.registry import Mode, Operation, call, operands_in, replace_operands
 
 
@@ -121,6 +122,38 @@ class Tensor(WithOperators):
         with torch.no_grad():
             self.value.copy_(given)
 
+    # --- what changes it in place ---
+
+    def fill_(self, value: float) -> Tensor:
+        self._all_values().fill_(value)
+        return self
+
+    def zero_(self) -> Tensor:
+        return self.fill_(0)
+
+    def copy_(self, other: Any) -> Tensor:
+        """Takes over the other one's numbers, in its own type."""
+        self.set_value(other)
+        return self
+
+    def uniform_(self, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:
+        """Random numbers between these; ``seed`` other than 0: its own."""
+        self._all_values().uniform_(min, max, generator=generator(seed))
+        return self
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0) -> Tensor:
+        self._all_values().normal_(mean, std)
+        return self
+
+    def exponential_(self, lam: float = 1.0) -> Tensor:
+        self._all_values().exponential_(lam)
+        return self
+
+    def detach_(self) -> Tensor:
+        """From here on no gradient flows through it."""
+        self.value = self.value.detach()
+        return self
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
@@ -158,7 +191,30 @@ class Tensor(WithOperators):
         stop = self.stop_gradient
         sequences = f", lod={self.lod()}" if isinstance(self.value, Jagged) else ""
         facts = f"shape={self.shape}, dtype={name_of(self.dtype)}, stop_gradient={stop}{sequences}"
-        return f"Tensor({facts},\n{self.numpy()})"
+        with np.printoptions(**_Printing.options):
+            return f"Tensor({facts},\n{self.numpy()})"
+
+
+class _Printing:
+    options: ClassVar[dict[str, Any]] = {}  # numpy's
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    sci_mode: bool | None = None,
+    linewidth: int | None = None,
+) -> None:
+    """How tensors are printed: digits after the point; from how many numbers on with "..."; how many then at each end;
+    in powers of ten; characters in a line. What is None stays as it is."""
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    options = _Printing.options | {name: value for name, value in given.items() if value is not None}
+    if sci_mode is not None:
+        digits = options.get("precision", 8)
+        options["suppress"] = not sci_mode
+        options["formatter"] = {"float_kind": f"{{:.{digits}e}}".format} if sci_mode else None
+    _Printing.options = options
 
 
 def _wrapped(value: Any) -> Any:

@@ -79,7 +79,8 @@ class Printed:
                 raise DataError(f"{error}{command.said()}") from None
             else:
                 if said := command.said():
-                    self._trouble.warn(f"{command.name} has ended well{said}")
+                    what = f"{command.name} has ended well{said}\n(what it says of other files is not told)"
+                    self._trouble.warn(command.command, what)
 
 
 class _Failed(Exception):
@@ -95,7 +96,7 @@ class _Command:
 
     def __init__(self, command: str, download: str, file: File) -> None:
         self.name = f"pipe_command {command!r} on {file.path}"
-        self._command = command
+        self.command = command
         self._download_command = None if download == PLAIN else f"{download} {shlex.quote(file.path)}"
         self._file = file
         self._lock = threading.Lock()  # of the processes
@@ -113,7 +114,7 @@ class _Command:
             if self._download_command is not None:
                 self._download = _Process(self._download_command, subprocess.DEVNULL)
             with self._input() as source:
-                self._process = _Process(self._command, source)
+                self._process = _Process(self.command, source)
             self._began = True
         if self._process.input is not None:
             self._feeder = threading.Thread(

@@ -34,6 +34,7 @@ class Trouble:
         self._lines = 0
         self._files = 0
         self._told = 0
+        self._warned: set[str] = set()
 
     @property
     def skipped(self) -> Skipped:
@@ -56,8 +57,13 @@ class Trouble:
             self._files += 1
         self._tell(f"skipped the rest of it: {error}")
 
-    def warn(self, what: str) -> None:
-        self._tell(what)
+    def warn(self, about: str, what: str) -> None:
+        """Nothing is bad, and somebody may want to know: told once for what it is ``about``."""
+        with self._lock:
+            known = about in self._warned
+            self._warned.add(about)
+        if not known:
+            print(f"flota: {what}", file=sys.stderr, flush=True)
 
     def _tell(self, what: str) -> None:
         with self._lock:

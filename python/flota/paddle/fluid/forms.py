@@ -7,6 +7,8 @@ from typing import Any
 
 from flota.errors import InvalidArgument
 from flota.paddle.dtypes import as_dtype
+from flota.paddle.graph.building import kept
+from flota.paddle.graph.program import default_main_program
 from flota.paddle.ops.registry import FUNCTIONS, call, into
 
 __all__ = [
@@ -14,10 +16,12 @@ __all__ = [
     "argmin",
     "argsort",
     "assign",
+    "autoincreased_step_counter",
     "cumsum",
     "dropout",
     "elu",
     "expand",
+    "expand_as",
     "fill_constant_batch_size_like",
     "flatten",
     "gather",
@@ -38,6 +42,7 @@ __all__ = [
     "reverse",
     "scatter",
     "sequence_expand",
+    "size",
     "softmax",
     "split",
     "squeeze",
@@ -45,6 +50,7 @@ __all__ = [
     "swish",
     "topk",
     "uniform_random",
+    "uniform_random_batch_size_like",
     "unsqueeze",
     "zeros",
     "zeros_like",
@@ -95,6 +101,22 @@ def uniform_random(
     return call("uniform", shape, as_dtype(dtype), min, max, seed)
 
 
+def uniform_random_batch_size_like(
+    input: Any,
+    shape: Sequence[int],
+    dtype: Any = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Any:
+    """Random numbers in this shape, a side of which is that of ``input``."""
+    whole: list[Any] = list(shape)
+    whole[output_dim_idx] = call("shape", input)[input_dim_idx]
+    return call("uniform", whole, as_dtype(dtype), min, max, seed)
+
+
 def gaussian_random(
     shape: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32", name: str | None = None
 ) -> Any:
@@ -109,7 +131,20 @@ def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Any:
     return FUNCTIONS["increment"](x, value) if in_place else call("add", x, value)
 
 
+def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Any:
+    """How often the program was run: ``begin`` in the first run, and ``step`` more in each other. One of the same name
+    is the same, and counts once."""
+    name = counter_name or "@STEP_COUNTER@"
+    known = default_main_program().variables.get(name)
+    return known if known is not None else increment(kept(name, [1], as_dtype("int64"), begin - step), step)
+
+
 # --- shapes ---
+
+
+def size(input: Any) -> Any:
+    """How many numbers there are."""
+    return call("numel", input)
 
 
 def squeeze(input: Any, axes: Sequence[int], name: str | None = None) -> Any:
@@ -127,6 +162,11 @@ def split(input: Any, num_or_sections: Any, dim: int = -1, name: str | None = No
 def expand(x: Any, expand_times: Any, name: str | None = None) -> Any:
     """As often along each side."""
     return call("tile", x, expand_times)
+
+
+def expand_as(x: Any, target_tensor: Any, name: str | None = None) -> Any:
+    """As often along each side as the target's has it."""
+    return call("tile_as", x, target_tensor)
 
 
 def flatten(x: Any, axis: int = 1, name: str | None = None) -> Any:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flota.paddle.dtypes import as_dtype
-from flota.paddle.fluid import forms, readers
+from flota.paddle.fluid import forms, readers, sampled_layers, sequence_layers, smaller_forms
 from flota.paddle.graph.building import create_global_var
 from flota.paddle.graph.building import data as data_v2
 from flota.paddle.graph.variable import Variable
+from flota.paddle.names import not_there
 from flota.paddle.nn.parameter import create_parameter
 from flota.paddle.ops.metrics import Print
 from flota.paddle.ops.registry import FUNCTIONS, call, into
@@ -55,24 +56,36 @@ __all__ = [
 # Functions whose names and arguments have stayed.
 _SAME = frozenset(
     """
-    abs ceil clip cos cos_sim diag equal exp eye floor gather_nd greater_equal greater_than huber_loss is_empty
-    isfinite label_smooth less_equal less_than linspace log log_loss logical_and logical_not logical_or logical_xor
-    margin_rank_loss matmul mean mul multiplex not_equal rank_loss reciprocal relu relu6 round rsqrt scale
-    sequence_mask shape sigmoid sigmoid_cross_entropy_with_logits sign sin slice softmax_with_cross_entropy softplus
-    softsign sqrt square square_error_cost stack strided_slice tanh transpose unstack where
+    abs acos asin atan bpr_loss ceil clip cos cos_sim cosh diag equal erf exp eye floor gather_nd gelu greater_equal
+    greater_than huber_loss is_empty isfinite label_smooth less_equal less_than linspace lod_reset log log_loss
+    logical_and logical_not logical_or logical_xor margin_rank_loss matmul maxout mean mul multiplex not_equal
+    npair_loss rank rank_loss reciprocal relu relu6 round rsqrt scale scatter_nd scatter_nd_add selu
+    sequence_enumerate sequence_mask sequence_reshape sequence_slice shape shard_index sigmoid
+    sigmoid_cross_entropy_with_logits sign sin sinh slice smooth_l1 softmax_with_cross_entropy softplus softsign sqrt
+    square square_error_cost stack stanh strided_slice tanh teacher_student_sigmoid_loss thresholded_relu transpose
+    unstack where
     """.split()  # noqa: SIM905 (one word a function, in as few lines as they need)
 )
 
+# Where the others are.
+_MODULES = (forms, smaller_forms, nn, readers, sequence_layers, sampled_layers)
+_RATES = frozenset(name for name in lr.__all__ if name.endswith("_decay")) | {"linear_lr_warmup"}
+
 
 def __getattr__(name: str) -> Any:
-    for module in (forms, nn, readers):
+    for module in _MODULES:
         if name in module.__all__:
             return getattr(module, name)
     if name in _SAME and name in FUNCTIONS:
         return FUNCTIONS[name]
-    if name.endswith("_decay") and name in lr.__all__:
+    if name in _RATES:
         return getattr(lr, name)
-    raise AttributeError(f"flota's fluid.layers has no {name!r}")
+    raise AttributeError(not_there("fluid.layers", name, __dir__()))
+
+
+def __dir__() -> list[str]:
+    listed = (each for module in _MODULES for each in module.__all__)
+    return sorted({*__all__, *listed, *(name for name in _SAME if name in FUNCTIONS), *_RATES})
 
 
 def data(

@@ -14,7 +14,7 @@ from flota.paddle.dtypes import as_dtype, default_dtype
 from flota.paddle.graph import names
 from flota.paddle.graph.program import default_main_program, default_startup_program
 from flota.paddle.graph.variable import ParameterVariable, Variable, sketches_of
-from flota.paddle.initializer import Constant, Initializer, XavierUniform
+from flota.paddle.initializer import Initializer, first_value
 
 
 def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: int = 0) -> Variable:
@@ -56,7 +56,7 @@ def parameter(
         if not isinstance(known, ParameterVariable) or list(known.shape) != list(shape):
             raise InvalidArgument(f"{attr.name!r} is {known} already, and cannot be a parameter of {list(shape)}")
         return known
-    first = attr.initializer or default or (Constant(0.0) if is_bias else XavierUniform())
+    first = first_value(attr, default, is_bias)
     kind = as_dtype(dtype)
     facts = ParameterFacts(
         ParamAttr(**{**attr.__dict__, "initializer": first}), table=table, bounded=bounded, entry=entry

@@ -56,7 +56,7 @@ def compile_program(program: Program, wanted: Sequence[str], training: bool) -> 
     for name in wanted:
         if name not in program.variables:
             raise InvalidArgument(f"the program has no variable {name!r} to fetch")
-    operators = linear_layers(lookups_joined(lookups_together(needed(program, wanted)), wanted), wanted)
+    operators = linear_layers(lookups_joined(lookups_together(needed(program, wanted)), wanted), wanted, training)
     return _Writer(program, training).write(operators, wanted)
 
 

@@ -16,11 +16,13 @@ from flota.errors import InvalidArgument
 from flota.paddle.core import CUDAPlace
 from flota.paddle.graph.compiled import Compiled, Feed, compile_program
 from flota.paddle.graph.dumping import Dumper, dumper
+from flota.paddle.graph.fetching import FetchHandler, Watch, watch
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import Scope, global_scope
 from flota.paddle.graph.training import hold, trainer_of
 from flota.paddle.graph.variable import GRADIENT, Variable
 from flota.paddle.jagged import Jagged
+from flota.paddle.lod import LoDTensor
 from flota.paddle.tensor import Tensor
 
 # What is wanted of a program, and what of it was compiled: by the program's version.
@@ -115,13 +117,15 @@ class Executor:
         fetch_list: Sequence[Any] | None = None,
         fetch_info: Sequence[str] | None = None,
         print_period: int = 100,
+        fetch_handler: FetchHandler | None = None,
     ) -> None:
         """Trains one epoch of a data set, and prints what is fetched every ``print_period`` batches. ``thread``: how
-        many threads compute a batch, at most as many as there are cores; 0: as many as torch uses."""
+        many threads compute a batch, at most as many as there are cores; 0: as many as torch uses. ``fetch_handler``:
+        is told values every so many seconds."""
         program = default_main_program() if program is None else program
         if not program.trainings:
             raise InvalidArgument("the program trains nothing: call minimize first, or infer_from_dataset")
-        shown = fetch_list, fetch_info, print_period, debug
+        shown = fetch_list, fetch_info, print_period, debug, fetch_handler
         self._run_over(flota.train_from_dataset, program, dataset, scope, thread, *shown)
 
     def infer_from_dataset(
@@ -134,12 +138,13 @@ class Executor:
         fetch_list: Sequence[Any] | None = None,
         fetch_info: Sequence[str] | None = None,
         print_period: int = 100,
+        fetch_handler: FetchHandler | None = None,
     ) -> None:
         """The same without training."""
         program = default_main_program() if program is None else program
         if program.trainings:
             program = program.clone(for_test=True)
-        shown = fetch_list, fetch_info, print_period, debug
+        shown = fetch_list, fetch_info, print_period, debug, fetch_handler
         self._run_over(flota.infer_from_dataset, program, dataset, scope, thread, *shown)
 
     def _run_over(
@@ -153,24 +158,37 @@ class Executor:
         fetch_info: Sequence[str] | None,
         print_period: int,
         debug: bool,
+        fetch_handler: FetchHandler | None,
     ) -> None:
         if dataset is None:
             raise InvalidArgument("there is no data set: give dataset=…")
         wanted = names_of(fetch_list)
         dump = dumper(program, workers.current().index)
-        step = self._step_of(program, wanted, self._scope_of(program, scope), dump)
-        with cores(thread), dump or nullcontext():
+        scope = self._scope_of(program, scope)
+        watching = watch(fetch_handler, scope)
+        step = self._step_of(program, wanted, scope, dump, watching)
+        with cores(thread), dump or nullcontext(), watching or nullcontext():
             loop(step, dataset, fetch_list=wanted, fetch_info=fetch_info, print_period=print_period, debug=debug)
 
-    def _step_of(self, program: Program, wanted: Sequence[str], scope: Scope, dump: Dumper | None) -> Any:
+    def _step_of(
+        self,
+        program: Program,
+        wanted: Sequence[str],
+        scope: Scope,
+        dump: Dumper | None,
+        watching: Watch | None,
+    ) -> Any:
         losses = [training.loss.name for training in program.trainings]
         told = [*wanted, *losses]
         dumped = dump.names if dump is not None else []
+        watched = watching.names if watching is not None else []
 
         def step(batch: Feed) -> dict[str, Any]:
-            values = self.step(program, batch, [*told, *dumped], scope)
+            values = self.step(program, batch, [*told, *dumped, *watched], scope)
             if dump is not None:
-                dump.write(values[len(told) :], scope)
+                dump.write(values[len(told) : len(told) + len(dumped)], scope)
+            if watching is not None:
+                watching.saw(values[len(told) + len(dumped) :])
             named = dict(zip(told, values, strict=False))
             return {**named, "loss": named[losses[-1]]} if losses else named
 
@@ -233,6 +251,8 @@ def next_feed(program: Program) -> Mapping[str, Any]:
 
 def as_fed(variable: Variable, value: Any) -> torch.Tensor | Jagged:
     """A fed value as the variable's: of its type, and of a shape that fits it."""
+    if isinstance(value, LoDTensor):
+        value = value.jagged()
     if isinstance(value, Tensor):
         value = value.value
     if isinstance(value, Jagged):

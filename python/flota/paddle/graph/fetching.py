@@ -22,7 +22,8 @@ class FetchHandler:
     the names that it is told them by. ``period_secs``: how often."""
 
     def __init__(self, var_dict: Mapping[str, Variable] | None = None, period_secs: float = 60) -> None:
-        if not var_dict or not all(isinstance(each, Variable) for each in var_dict.values()):
+        known = isinstance(var_dict, Mapping) and all(isinstance(each, Variable) for each in var_dict.values())
+        if not var_dict or not known:
             raise InvalidArgument(f"FetchHandler: var_dict says which variables it is told, by names: not {var_dict!r}")
         if not period_secs > 0:
             raise InvalidArgument(f"FetchHandler: period_secs is above 0, not {period_secs}")

@@ -10,14 +10,17 @@ from flota.paddle.graph.variable import Variable
 from flota.paddle.ops.registry import OPERATIONS
 
 
-def linear_layers(operators: list[Operator | Lookups], wanted: Sequence[str]) -> list[Operator | Lookups]:
-    """``add(matmul(x, weight), bias)`` becomes ``linear``, where nobody else wants the product."""
+def linear_layers(
+    operators: list[Operator | Lookups], wanted: Sequence[str], training: bool
+) -> list[Operator | Lookups]:
+    """``add(matmul(x, weight), bias)`` becomes ``linear``, where nobody else wants the product. ``training``: gradients
+    flow, but not through a product that stops them."""
     users: dict[str, int] = {}
     made: dict[str, Operator] = {}
     for each in operators:
         for variable in each.inputs():
             users[variable.name] = users.get(variable.name, 0) + 1
-        if isinstance(each, Operator) and _is_product(each):
+        if isinstance(each, Operator) and _is_product(each) and not (training and each.results.stop_gradient):
             made[each.results.name] = each
     gone: set[int] = set()
     replaced: dict[int, Operator] = {}
@@ -36,13 +39,14 @@ def linear_layers(operators: list[Operator | Lookups], wanted: Sequence[str]) ->
 
 
 def _is_product(operator: Operator) -> bool:
-    """Of two matrices, as they are, and nothing that sequences or gradients would treat in a way of its own."""
+    """Of two matrices, as they are, and no sequences."""
     if operator.type != "matmul" or set(operator.arguments) != {"x", "y"}:
         return False
     operands = [operator.arguments["x"], operator.arguments["y"], operator.results]
-    return all(
-        isinstance(each, Variable) and len(each.shape) == 2 and not each.lod_level for each in operands
-    ) and not (operator.results.stop_gradient or operator.results.persistable)
+    return (
+        all(isinstance(each, Variable) and len(each.shape) == 2 and not each.lod_level for each in operands)
+        and not operator.results.persistable
+    )
 
 
 def _added_to(operator: Operator) -> str:

@@ -12,7 +12,7 @@ from flota.paddle.attributes import ParamAttr, ParameterFacts, as_attr, named
 from flota.paddle.dtypes import as_dtype
 from flota.paddle.graph import building, names
 from flota.paddle.graph.variable import ParameterVariable
-from flota.paddle.initializer import Constant, Initializer, XavierUniform
+from flota.paddle.initializer import Initializer, first_value
 from flota.paddle.mode import in_dynamic_mode
 from flota.paddle.tensor import Tensor
 
@@ -82,7 +82,7 @@ def make_parameter(
     key = f"{layer}.{'b' if is_bias else 'w'}"
     if not in_dynamic_mode():
         return building.parameter(wanted, sides, dtype, key, default, is_bias=is_bias, table=table)
-    first = wanted.initializer or default or (Constant(0.0) if is_bias else XavierUniform())
+    first = first_value(wanted, default, is_bias)
     wanted = wanted if wanted.name is not None else named(wanted, names.generate(key))
     return Parameter(first.draw(sides, as_dtype(dtype)), wanted)
 

@@ -283,3 +283,31 @@ def npair_loss(anchor: Any, positive: Any, labels: Any, l2_reg: float = 0.002) -
     loss = -(wanted * log_p).sum(1).mean()
     squares = (anchor.square().sum(1) + positive.square().sum(1)).mean()
     return loss + squares * l2_reg * 0.25
+
+
+# --- of 1.x ---
+
+
+@operation
+def smooth_l1(x: Any, y: Any, inside_weight: Any = None, outside_weight: Any = None, sigma: float | None = None) -> Any:
+    """One loss for each sample, [samples, 1]: squares up to ``1 / sigma²``, and lengths from there on."""
+    square = 1.0 if sigma is None else float(sigma) ** 2
+    away = x - y if inside_weight is None else inside_weight * (x - y)
+    far = away.abs()
+    loss = torch.where(far < 1 / square, 0.5 * square * away * away, far - 0.5 / square)
+    loss = loss if outside_weight is None else outside_weight * loss
+    return loss.reshape(len(loss), -1).sum(1, keepdim=True)
+
+
+@operation
+def teacher_student_sigmoid_loss(
+    input: Any, label: Any, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0
+) -> Any:
+    """Of a click, and of what a teacher said where it said something. ``label``: -2 without and -1 with a click;
+    with a teacher its number from 0 to 1, and one more with a click. Beyond the bounds no gradient flows."""
+    within = (input < soft_max_up_bound) & (input > soft_max_lower_bound)
+    x = torch.where(within, input, input.detach())
+    clicked = ((label >= -1) & (label < 0)) | (label >= 1)
+    taught = torch.where(label >= 1, label - 1, label)
+    either = F.softplus(x)
+    return either - x * clicked + torch.where(label >= 0, either - x * taught, 0.0)

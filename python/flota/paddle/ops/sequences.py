@@ -151,3 +151,88 @@ def sequence_concat(input: Any) -> Any:
         return Jagged(values, offsets)
     order = torch.argsort(torch.cat([part.members() for part in parts]), stable=True)
     return Jagged(values[order], offsets)
+
+
+# --- windows and parts ---
+
+
+def _window(x: Jagged, place: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each value, where the one is that stands so many places after it, and whether its sequence goes so far."""
+    members = x.members()
+    places = torch.arange(len(members), device=members.device) + place
+    inside = (places >= x.offsets[:-1][members]) & (places < x.offsets[1:][members])
+    return places.clamp(0, max(len(members) - 1, 0)), inside
+
+
+@operation(sequences=True)
+def sequence_conv(x: Any, weight: Any, context_start: int, context_length: int) -> Any:
+    """For each value, the product of the weight and a window of so many values of its sequence, the first of which
+    stands ``context_start`` places after it; beyond the sequence's ends there are zeros. ``weight``: [window's values
+    times their width, filters]."""
+    x = _sequences(x, "sequence_conv")
+    if x.values.is_meta:
+        return x.with_values(x.values.new_empty(x.values.shape[0], weight.shape[1]))
+    columns = []
+    for place in range(context_start, context_start + context_length):
+        where, inside = _window(x, place)
+        columns.append(x.values[where].masked_fill(~inside.unsqueeze(1), 0.0))
+    return x.with_values(torch.cat(columns, 1) @ weight)
+
+
+@operation(sequences=True)
+def sequence_enumerate(input: Any, win_size: int, pad_value: int = 0) -> Any:
+    """For each number, itself and those after it, ``win_size`` in all; beyond the sequence's end, ``pad_value``."""
+    input = _sequences(input, "sequence_enumerate")
+    flat = input.values.reshape(-1)
+    if flat.is_meta:
+        return input.with_values(flat.new_empty(len(flat), win_size))
+    columns = []
+    for place in range(win_size):
+        where, inside = _window(input, place)
+        columns.append(flat[where].where(inside, pad_value))
+    return input.with_values(torch.stack(columns, 1))
+
+
+@operation(sequences=True)
+def sequence_slice(input: Any, offset: Any, length: Any) -> Any:
+    """Of each sequence, ``length`` values from place ``offset`` on; both have one number for each sequence."""
+    input = _sequences(input, "sequence_slice")
+    if input.values.is_meta:
+        return input.with_values(input.values.clone())
+    begin, count = offset.reshape(-1).long(), length.reshape(-1).long()
+    if bool((begin < 0).any()) or bool((count < 0).any()) or bool((begin + count > input.lengths()).any()):
+        raise InvalidArgument("sequence_slice: there is a sequence that ends before offset + length")
+    offsets = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    places = torch.arange(int(offsets[-1]), device=offsets.device)
+    shift = input.offsets[:-1] + begin - offsets[:-1]
+    return Jagged(input.values[places + torch.repeat_interleave(shift, count)], offsets)
+
+
+@operation(sequences=True)
+def sequence_reshape(input: Any, new_dim: int) -> Any:
+    """The same numbers in rows of ``new_dim``: sequences become longer or shorter."""
+    input = _sequences(input, "sequence_reshape")
+    width = input.values.shape[1]
+    if not input.values.is_meta and bool((input.offsets * width % new_dim != 0).any()):
+        raise InvalidArgument(f"sequence_reshape: there is a sequence whose rows of {width} are no rows of {new_dim}")
+    if input.values.is_meta:
+        return input.with_values(input.values.new_empty(input.values.shape[0] * width // new_dim, new_dim))
+    return Jagged(input.values.reshape(-1, new_dim), input.offsets * width // new_dim)
+
+
+@operation(sequences=True)
+def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Any:
+    """The same values in other sequences: those of ``y``, or that begin and end where ``y``'s numbers or
+    ``target_lod`` say."""
+    values = x.values if isinstance(x, Jagged) else x
+    if y is None and target_lod is None:
+        raise InvalidArgument("lod_reset: give y or target_lod")
+    if isinstance(y, Jagged):
+        offsets = y.offsets
+    else:
+        offsets = torch.as_tensor(target_lod if y is None else y, device=values.device).reshape(-1).long()
+    if not values.is_meta and (int(offsets[0]) != 0 or int(offsets[-1]) != len(values)):
+        raise InvalidArgument(
+            f"lod_reset: sequences from {int(offsets[0])} to {int(offsets[-1])} of {len(values)} rows"
+        )
+    return Jagged(values, offsets)

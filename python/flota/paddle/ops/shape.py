@@ -194,6 +194,14 @@ def tile(x: Any, repeat_times: Any) -> Any:
 
 
 @operation
+def tile_as(x: Any, target: Any) -> Any:
+    """1.x's ``expand_as``: repeated until it has the target's sides."""
+    if x.dim() != target.dim() or any(whole % side for whole, side in zip(target.shape, x.shape, strict=True)):
+        raise InvalidArgument(f"expand_as: {list(x.shape)}, repeated, is not {list(target.shape)}")
+    return x.tile(tuple(whole // side for whole, side in zip(target.shape, x.shape, strict=True)))
+
+
+@operation
 def expand(x: Any, shape: Any) -> Any:
     return x.expand(*sides(shape))
 

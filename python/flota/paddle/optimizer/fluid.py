@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flota.paddle.clipping import clip_of
 from flota.paddle.optimizer import optimizers
 from flota.paddle.optimizer.optimizer import Optimizer
 from flota.paddle.regularizer import as_regularizer
@@ -17,6 +18,12 @@ class _Fluid(Optimizer):
         self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None
     ) -> tuple[list[Any], list[Any]]:
         return super().minimize(loss, startup_program, parameter_list, no_grad_set)
+
+    def apply_gradients(self, params_grads: Any) -> list[Any]:
+        pairs = list(params_grads)
+        if self._grad_clip is None and pairs:
+            self._grad_clip = clip_of(pairs[0][0].program)
+        return super().apply_gradients(pairs)
 
     def current_step_lr(self) -> float:
         return self.get_lr()

@@ -183,6 +183,90 @@ class LambdaDecay(LRScheduler):
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
+class MultiplicativeDecay(LRScheduler):
+    """Each epoch times what ``lr_lambda`` says for it."""
+
+    def __init__(
+        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
+    ) -> None:
+        if not callable(lr_lambda):
+            raise InvalidArgument(f"MultiplicativeDecay: lr_lambda is a function of the epoch, not {lr_lambda!r}")
+        self.lr_lambda = lr_lambda
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        return self.base_lr * math.prod(self.lr_lambda(epoch) for epoch in range(1, self.last_epoch + 1))
+
+
+class OneCycleLR(LRScheduler):
+    """Up from ``max_learning_rate / divide_factor`` to ``max_learning_rate`` in ``phase_pct`` of the steps, and down to
+    ``end_learning_rate``; ``three_phase``: down to where it began in as many, and to the end in the rest."""
+
+    def __init__(
+        self, max_learning_rate: float, total_steps: int, divide_factor: float = 25.0,
+        end_learning_rate: float = 0.0001, phase_pct: float = 0.3, anneal_strategy: str = "cos",
+        three_phase: bool = False, last_epoch: int = -1, verbose: bool = False,
+    ) -> None:  # fmt: skip
+        _check("OneCycleLR", total_steps=total_steps, divide_factor=divide_factor)
+        most = 0.5 if three_phase else 1.0
+        if not 0 <= phase_pct <= most or (three_phase and phase_pct == most):
+            raise InvalidArgument(f"OneCycleLR: phase_pct is a part of the steps, below {most}, not {phase_pct}")
+        first, up, last = max_learning_rate / divide_factor, phase_pct * total_steps - 1, float(total_steps - 1)
+        if three_phase:
+            self.ends, self.rates = [up, 2 * up, last], [first, max_learning_rate, first, end_learning_rate]
+        else:
+            self.ends, self.rates = [up, last], [first, max_learning_rate, end_learning_rate]
+        self.total_steps = total_steps
+        self._way: Callable[[float], float] = _one_of(
+            "anneal_strategy", anneal_strategy, {"cos": _half_cosine, "linear": lambda part: part}
+        )
+        super().__init__(first, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        if self.last_epoch > self.total_steps:
+            raise InvalidArgument(f"OneCycleLR: step {self.last_epoch} is beyond its total_steps={self.total_steps}")
+        phase = next((i for i, end in enumerate(self.ends) if self.last_epoch <= end), len(self.ends) - 1)
+        begin = self.ends[phase - 1] if phase else 0.0
+        way = self._way((self.last_epoch - begin) / (self.ends[phase] - begin))
+        return self.rates[phase] + (self.rates[phase + 1] - self.rates[phase]) * way
+
+
+class CyclicLR(LRScheduler):
+    """Up from ``base_learning_rate`` to ``max_learning_rate`` and down again, over and over. ``mode``: the height stays
+    (triangular), halves with each cycle (triangular2), or shrinks by ``exp_gamma`` a step (exp_range); or it is times
+    ``scale_fn`` of the cycle or of the step (``scale_mode``: cycle, iterations)."""
+
+    def __init__(
+        self, base_learning_rate: float, max_learning_rate: float, step_size_up: int,
+        step_size_down: int | None = None, mode: str = "triangular", exp_gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:  # fmt: skip
+        down = step_size_up if step_size_down is None else step_size_down
+        _check("CyclicLR", step_size_up=step_size_up, step_size_down=down)
+        heights: dict[str, tuple[Callable[[float], float], str]] = {
+            "triangular": (lambda cycle: 1.0, "cycle"),
+            "triangular2": (lambda cycle: 0.5 ** (cycle - 1), "cycle"),
+            "exp_range": (lambda step: float(exp_gamma**step), "iterations"),
+        }
+        _one_of("scale_mode", scale_mode, {"cycle": True, "iterations": False})
+        own: tuple[Callable[[float], float], str] = (
+            _one_of("mode", mode, heights) if scale_fn is None else (scale_fn, scale_mode)
+        )
+        self.scale_fn, self.scale_mode = own
+        self.cycle_size, self.step_up_pct = float(step_size_up + down), step_size_up / (step_size_up + down)
+        self.max_lr, self.amplitude = float(max_learning_rate), max_learning_rate - base_learning_rate
+        super().__init__(base_learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        cycle = 1 + self.last_epoch // self.cycle_size
+        part = 1 + self.last_epoch / self.cycle_size - cycle
+        up = self.step_up_pct
+        height = part / up if part <= up else (1 - part) / (1 - up)
+        times = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        return float(self.base_lr + self.amplitude * height * times)
+
+
 class CosineAnnealingDecay(LRScheduler):
     """Half a cosine from ``learning_rate`` to ``eta_min`` in ``T_max`` epochs, and back in as many."""
 
@@ -293,6 +377,10 @@ class ReduceOnPlateau(LRScheduler):
 def noam(step: float, d_model: int, warmup_steps: int) -> float:
     late = step**-0.5 if step > 0 else 1.0
     return float(d_model**-0.5 * min(late, step * warmup_steps**-1.5))
+
+
+def _half_cosine(part: float) -> float:
+    return (1 - math.cos(math.pi * part)) / 2
 
 
 def piece(step: float, boundaries: Sequence[float], values: Sequence[float]) -> float:

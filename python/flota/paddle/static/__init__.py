@@ -7,6 +7,7 @@ from flota.paddle.graph.names import name_scope
 from flota.paddle.graph.program import Program, default_main_program, default_startup_program, program_guard
 from flota.paddle.graph.scope import Scope, global_scope, scope_guard
 from flota.paddle.graph.variable import Variable
+from flota.paddle.names import public
 from flota.paddle.nn.parameter import create_parameter
 from flota.paddle.ops.metrics import Print
 from flota.paddle.optimizer.lr import exponential_decay
@@ -53,3 +54,5 @@ __all__ = [
     "scope_guard",
     "set_program_state",
 ]
+
+__getattr__, __dir__ = public("flota.paddle.static", "paddle.static", {})

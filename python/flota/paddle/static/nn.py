@@ -14,6 +14,7 @@ from flota.paddle.entries import check_entry
 from flota.paddle.graph import names
 from flota.paddle.graph.building import parameter
 from flota.paddle.graph.variable import Variable
+from flota.paddle.names import public
 from flota.paddle.ops.norm import continuous_value_model
 from flota.paddle.ops.registry import call_as
 from flota.paddle.ops.sequences import (
@@ -49,6 +50,8 @@ __all__ = [
     "sequence_unpad",
     "sparse_embedding",
 ]
+
+__getattr__, __dir__ = public("flota.paddle.static.nn", "paddle.static.nn", {})
 
 
 def fc(
