@@ -73,7 +73,7 @@ Result<void> Link::connect(Deadline deadline) {
   return {};
 }
 
-Result<void> Link::send_once(const Call& call, Deadline deadline) {
+Result<void> Link::send_once(const Call& call, Deadline deadline, bool more) {
   if (call.payload_bytes > options_.max_payload) {
     return Error{ErrorCode::kTooLarge, "a request of " + std::to_string(call.payload_bytes) + " bytes; the limit is " +
                                            std::to_string(options_.max_payload) +
@@ -83,7 +83,7 @@ Result<void> Link::send_once(const Call& call, Deadline deadline) {
   FrameWriter frame(*stream_);
   FLOTA_TRY(frame.begin(call.kind, ++request_, call.payload_bytes, deadline));
   FLOTA_TRY(call.send(frame, deadline));
-  return frame.end(deadline);
+  return frame.end(deadline, more);
 }
 
 Result<void> Link::receive_once(const Call& call, Deadline deadline) {
@@ -107,7 +107,7 @@ Result<void> Link::receive_once(const Call& call, Deadline deadline) {
 void Link::send(Calls calls, Deadline deadline) {
   expected_ = request_ + 1;
   for (const Call* call : calls) {
-    sent_ = send_once(*call, deadline);
+    sent_ = send_once(*call, deadline, call != calls.back());
     if (!sent_) {
       stream_.reset();
       return;

@@ -65,7 +65,7 @@ class Link {
  private:
   Result<void> connect(Deadline deadline);
   Result<std::unique_ptr<Stream>> open(Deadline deadline, bool local);
-  Result<void> send_once(const Call& call, Deadline deadline);
+  Result<void> send_once(const Call& call, Deadline deadline, bool more);
   Result<void> receive_once(const Call& call, Deadline deadline);
 
   LinkOptions options_;

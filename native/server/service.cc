@@ -56,11 +56,11 @@ Deadline Service::wait_deadline(uint64_t wait_ms) {
   return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
 }
 
-Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload) {
+Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload, bool more) {
   FrameWriter frame(stream);
   FLOTA_TRY(frame.begin(MessageKind::kReply, request, payload.bytes().size(), io_deadline()));
   FLOTA_TRY(frame.write(payload.bytes(), io_deadline()));
-  return frame.end(io_deadline());
+  return frame.end(io_deadline(), more);
 }
 
 Result<void> Service::reply_error(Stream& stream, uint64_t request, const Error& error) {
@@ -123,7 +123,9 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
   if (handler != nullptr) {
     Result<Writer> answer = guarded([&] { return (this->*handler)(payload); });
     FLOTA_TRY(reader.finish(io_deadline()));
-    sent = answer ? reply(stream, header.request, *answer) : reply_error(stream, header.request, answer.error());
+    // The parameters of a step are pushed one after another, and nobody waits for the first answer before the last.
+    const bool more = header.kind == MessageKind::kPushDense && stream.has_input();
+    sent = answer ? reply(stream, header.request, *answer, more) : reply_error(stream, header.request, answer.error());
     if (answer && sent && header.kind == MessageKind::kShutdown) on_shutdown_();
     return sent;
   }

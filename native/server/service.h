@@ -52,7 +52,8 @@ class Service {
   using Payload = std::span<const std::byte>;
 
   // A request's answer, still to be sent by its handler (Result<void>), or to be sent for it.
-  Result<void> reply(Stream& stream, uint64_t request, const Writer& payload);
+  // `more`: another answer follows at once, and the client may see both together.
+  Result<void> reply(Stream& stream, uint64_t request, const Writer& payload, bool more = false);
   Result<void> reply_error(Stream& stream, uint64_t request, const Error& error);
   Deadline io_deadline() const { return Deadline::after(io_time_); }
   // For how long a client asked to wait for other clients.

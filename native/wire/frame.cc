@@ -143,12 +143,13 @@ Result<void> FrameWriter::write(std::span<const std::byte> bytes, Deadline deadl
   return stream_.write(bytes, deadline);
 }
 
-Result<void> FrameWriter::end(Deadline deadline) {
+Result<void> FrameWriter::end(Deadline deadline, bool more) {
   FLOTA_CHECK(left_ == 0, "a frame's payload is shorter than announced");
   if (checked_) {
     uint64_t trailer = checksum_;
     FLOTA_TRY(stream_.write(std::as_bytes(std::span(&trailer, 1)), deadline));
   }
+  if (more) return {};
   return stream_.flush(deadline);
 }
 

@@ -67,8 +67,8 @@ class FrameWriter {
   size_t reserve_limit() const { return stream_.reserve_limit(); }
   void commit(std::span<const std::byte> written);
   Result<void> write(std::span<const std::byte> bytes, Deadline deadline);
-  // Finishes the frame and lets the peer see it.
-  Result<void> end(Deadline deadline);
+  // Finishes the frame and lets the peer see it; or not yet, if more frames follow at once: each look costs a waking.
+  Result<void> end(Deadline deadline, bool more = false);
 
  private:
   Stream& stream_;

@@ -25,6 +25,7 @@ class SharedMemoryStream : public Stream {
 
   Result<std::span<const std::byte>> peek(size_t bytes, Deadline deadline) override;
   size_t peek_limit() const override;
+  bool has_input() const override;
   size_t reserve_limit() const override;
   void consume(size_t bytes) override;
   Result<void> read(std::span<std::byte> out, Deadline deadline) override;

@@ -24,6 +24,8 @@ class Stream {
   // Waits for `bytes` bytes and shows them, unconsumed. Requires: bytes <= peek_limit().
   virtual Result<std::span<const std::byte>> peek(size_t bytes, Deadline deadline) = 0;
   virtual size_t peek_limit() const = 0;
+  // Whether bytes have arrived that were not consumed yet.
+  virtual bool has_input() const = 0;
   // Requires: a peek() showed that many.
   virtual void consume(size_t bytes) = 0;
   // Waits for out.size() bytes and takes them.
@@ -49,6 +51,7 @@ class BufferedStream : public Stream {
  public:
   Result<std::span<const std::byte>> peek(size_t bytes, Deadline deadline) override;
   size_t peek_limit() const override { return kBuffer; }
+  bool has_input() const override { return in_end_ > in_begin_; }
   void consume(size_t bytes) override {
     in_begin_ += bytes;
     taken_ += bytes;

@@ -55,6 +55,7 @@ class SpanStream : public Stream {
     return input_.first(bytes);
   }
   size_t peek_limit() const override { return peek_limit_; }
+  bool has_input() const override { return !input_.empty(); }
   void consume(size_t bytes) override { input_ = input_.subspan(bytes); }
   Result<void> read(std::span<std::byte> out, Deadline deadline) override {
     FLOTA_ASSIGN(auto bytes, peek(out.size(), deadline));
