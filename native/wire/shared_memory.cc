@@ -173,9 +173,7 @@ size_t SharedMemoryStream::peek_limit() const { return kRingBytes; }
 
 size_t SharedMemoryStream::reserve_limit() const { return kRingBytes; }
 
-bool SharedMemoryStream::has_input() const {
-  return in_.control->written.load(std::memory_order_acquire) != in_.own;
-}
+bool SharedMemoryStream::has_input() const { return in_.control->written.load(std::memory_order_acquire) != in_.own; }
 
 template <class Ready>
 Result<void> SharedMemoryStream::wait(std::atomic<uint32_t>& waiting, Ready ready, Deadline deadline) {
