@@ -6,21 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-import flota.paddle as paddle
 from flota.errors import InvalidArgument
 from flota.paddle import fluid
 from flota.paddle.fluid import layers
 from flota.paddle.graph.fetching import FetchHandler, watch
 
-
-@pytest.fixture(autouse=True)
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = fluid.Program()
-    with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()), fluid.program_guard(made, fluid.Program()):
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 class Kept(FetchHandler):

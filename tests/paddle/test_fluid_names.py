@@ -14,15 +14,7 @@ from flota.paddle import flags, fluid
 from flota.paddle.fluid import dygraph, layers, nets, profiler
 from flota.paddle.optimizer import schedulers
 
-
-@pytest.fixture(autouse=True)
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = fluid.Program()
-    with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()), fluid.program_guard(made, fluid.Program()):
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 @pytest.fixture

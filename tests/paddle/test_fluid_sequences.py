@@ -18,14 +18,7 @@ from flota.paddle.tensor import Tensor
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "fluid.json").read_text())
 
 
-@pytest.fixture(autouse=True)
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = fluid.Program()
-    with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()), fluid.program_guard(made, fluid.Program()):
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def sequences(values, lengths):

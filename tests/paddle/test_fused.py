@@ -1,7 +1,5 @@
 """Operations that are computed in one: the same numbers as one by one."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -10,17 +8,7 @@ import flota.paddle as paddle
 static = paddle.static
 
 
-@pytest.fixture(autouse=True)
-def program() -> Iterator[static.Program]:
-    paddle.enable_static()
-    made = static.Program()
-    with (
-        paddle.utils.unique_name.guard(),
-        static.scope_guard(static.Scope()),
-        static.program_guard(made, static.Program()),
-    ):
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def test_a_product_and_its_bias_are_one_unless_somebody_wants_the_product(program: static.Program) -> None:

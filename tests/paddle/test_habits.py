@@ -18,15 +18,7 @@ from flota.paddle.tensor import Tensor
 static = paddle.static
 
 
-@pytest.fixture(autouse=True)
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = static.Program()
-    guard = static.program_guard(made, static.Program())
-    with paddle.utils.unique_name.guard(), static.scope_guard(static.Scope()), guard:
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def run(source):

@@ -4,22 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-import flota.paddle as paddle
 from flota.errors import InvalidArgument
 from flota.paddle import fluid
 from flota.paddle.fluid import layers
 from flota.paddle.jagged import Jagged
 from flota.paddle.lod import LoDTensor, create_lod_tensor, create_random_int_lodtensor
-
-
-@pytest.fixture
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = fluid.Program()
-    with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()), fluid.program_guard(made, fluid.Program()):
-        yield made
-    paddle.disable_static()
 
 
 def test_a_tensor_is_cut_into_sequences():

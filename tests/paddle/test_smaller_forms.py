@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import flota.paddle as paddle
 from flota.errors import InvalidArgument
 from flota.paddle import fluid
 from flota.paddle.fluid import layers
@@ -11,14 +10,7 @@ from flota.paddle.fluid import layers
 X = np.array([[-4.0, 0.5, 30.0], [1.0, -0.25, 2.0]], np.float32)
 
 
-@pytest.fixture(autouse=True)
-def program():
-    """A program, names and a scope of the test's own."""
-    paddle.enable_static()
-    made = fluid.Program()
-    with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()), fluid.program_guard(made, fluid.Program()):
-        yield made
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def run(*variables, **feed):

@@ -27,14 +27,9 @@ def strategy():
     return paddle.distributed.fleet.DistributedStrategy()
 
 
-@pytest.fixture
-def program():
-    paddle.enable_static()
-    made = static.Program()
-    guard = static.program_guard(made, static.Program())
-    with paddle.utils.unique_name.guard(), static.scope_guard(static.Scope()), guard:
-        yield made
-    paddle.disable_static()
+@pytest.fixture(autouse=True)
+def no_strategy():
+    yield
     job._Minimized.strategy = None
 
 
