@@ -346,6 +346,7 @@ def test_one_variable_and_gradients_are_fetched():
     feed = {"x": np.array([[1, 2], [3, 6]], "float32"), "ids": np.array([[1], [2]])}
     (alone,) = executor.run(feed=feed, fetch_list=loss)
     assert alone.shape == (1,)
+    assert repr([alone]).startswith("[array([")
     gradient, again = executor.run(feed=feed, fetch_list=["w@GRAD", loss])
     np.testing.assert_allclose(gradient, [[2], [4]])  # before it is clipped
     assert again < alone

@@ -281,6 +281,9 @@ class Number(np.ndarray):
     def __int__(self) -> int:
         return int(self.item())
 
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))  # as scripts that print what they have fetched know it
+
 
 def to_array(value: Any) -> Any:
     """What scripts are given: an array."""
