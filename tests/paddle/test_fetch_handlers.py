@@ -9,6 +9,7 @@ import torch
 from flota.errors import InvalidArgument
 from flota.paddle import fluid
 from flota.paddle.fluid import layers
+from flota.paddle.graph import fetching
 from flota.paddle.graph.fetching import FetchHandler, watch
 
 pytestmark = pytest.mark.usefixtures("program")
@@ -58,6 +59,21 @@ def test_what_a_handler_raises_is_raised_at_the_end():
         watching._thread.join(20)
     with pytest.raises(KeyError), watch(handler, fluid.global_scope()):
         raise KeyError("the training's own")
+
+
+def test_a_handler_that_does_not_return_is_not_waited_for(monkeypatch):
+    inside, goes_on = threading.Event(), threading.Event()
+
+    class Slow(FetchHandler):
+        def handler(self, res_dict):
+            inside.set()
+            goes_on.wait(60)
+
+    monkeypatch.setattr(fetching, "_LAST_WAIT", 0.05)
+    handler = Slow({"x": layers.data("x", [2])}, 0.01)
+    with pytest.warns(UserWarning, match="Slow.handler has not returned"), watch(handler, fluid.global_scope()):
+        assert inside.wait(20)
+    goes_on.set()
 
 
 def test_a_handler_says_what_it_is_told_unless_a_script_says_otherwise(capsys):

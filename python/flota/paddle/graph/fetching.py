@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from flota.paddle.graph.variable import Variable
 from flota.paddle.jagged import Jagged
 
 __all__ = ["FetchHandler", "Watch", "watch"]
+
+_LAST_WAIT = 10.0  # seconds for a handler that is just being called
 
 
 class FetchHandler:
@@ -86,7 +89,13 @@ class Watch:
 
     def __exit__(self, kind: Any, *_: object) -> None:
         self._done.set()
-        self._thread.join()
+        self._thread.join(_LAST_WAIT)
+        if self._thread.is_alive():
+            warnings.warn(
+                f"{type(self._handler).__name__}.handler has not returned {_LAST_WAIT:g} s after the data set's end, and "
+                "is not waited for any longer",
+                stacklevel=2,
+            )
         if self._failure is not None and kind is None:
             raise self._failure
 
