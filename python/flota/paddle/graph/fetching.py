@@ -92,7 +92,7 @@ class Watch:
         self._thread.join(_LAST_WAIT)
         if self._thread.is_alive():
             warnings.warn(
-                f"{type(self._handler).__name__}.handler has not returned {_LAST_WAIT:g} s after the data set's end, and "
+                f"{type(self._handler).__name__}.handler has not returned {_LAST_WAIT:g} s after the epoch, and "
                 "is not waited for any longer",
                 stacklevel=2,
             )
