@@ -31,8 +31,8 @@ PYTHON_LAYERS = """
     workers
     client server
     tables
-    roles strategy report
-    config rules initializer arrays pages
+    roles strategy report eras
+    config rules initializer admission arrays pages
     checks
     errors
     lazy _core

@@ -120,6 +120,19 @@ void bind_batch(nb::module_& module) {
           },
           nb::arg("others"), nb::sig("def common(self, others: bytes) -> tuple[bytes, bytes]"))
       .def("lower_versions", &Batch::lower_versions, nb::arg("other"))
+      .def(
+          "count",
+          [](Batch& self, uintptr_t places, size_t count, uintptr_t shows, uintptr_t clicks) {
+            self.count(array_at<const uint32_t>(places, count), reinterpret_cast<const float*>(shows),
+                       reinterpret_cast<const float*>(clicks));
+          },
+          nb::arg("places"), nb::arg("count"), nb::arg("shows"), nb::arg("clicks"))
+      .def(
+          "add_counts",
+          [](Batch& self, const Batch& other, uintptr_t places) {
+            self.add_counts(other, array_at<const uint32_t>(places, other.keys().size()));
+          },
+          nb::arg("other"), nb::arg("places"))
       .def("__len__", [](const Batch& self) { return self.keys().size(); });
 }
 
@@ -249,12 +262,12 @@ void bind_pages(nb::class_<Client>& client) {
       .def(
           "export_pages",
           [](Client& self, const RemoteTable& table, const std::vector<std::pair<uint32_t, uint64_t>>& places,
-             uint32_t max_rows, int64_t time) {
+             uint32_t max_rows, int64_t time, RowsOf part, uint64_t since) {
             std::vector<ExportFrom> from;
             for (const auto& [shard, cursor] : places) from.push_back({shard, cursor});
             auto pages = [&] {
               Waiting waiting;
-              return take(self.export_pages(table, from, max_rows, ms(time)));
+              return take(self.export_pages(table, from, max_rows, ms(time), {part, since}));
             }();
             nb::list tuples;
             for (Client::Page& page : pages) {
@@ -263,16 +276,45 @@ void bind_pages(nb::class_<Client>& client) {
             }
             return tuples;
           },
+          nb::arg("table"), nb::arg("places"), nb::arg("max_rows"), nb::arg("time_ms"),
+          nb::arg("part") = RowsOf::kTable, nb::arg("since") = 0,
           nb::sig("def export_pages(self, table: RemoteTable, places: list[tuple[int, int]], max_rows: int, "
-                  "time_ms: int) -> list[" FLOTA_PAGE_TUPLE "]"))
+                  "time_ms: int, part: RowsOf = ..., since: int = 0) -> list[" FLOTA_PAGE_TUPLE "]"))
       .def(
           "import_rows",
           [](Client& self, const RemoteTable& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
-             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state, int64_t time) {
-            const Rows rows = rows_at(table.id, count, dim, state_floats, keys, updates, last_seen, weights, state);
+             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state, int64_t time, RowsOf part) {
+            const Rows rows =
+                rows_at(table.id, count, dim, state_floats, keys, updates, last_seen, weights, state, part);
             check(self.import_rows(table, rows, ms(time)));
           },
-          Waits());
+          Waits(), nb::arg("table"), nb::arg("count"), nb::arg("dim"), nb::arg("state_floats"), nb::arg("keys"),
+          nb::arg("updates"), nb::arg("last_seen"), nb::arg("weights"), nb::arg("state"), nb::arg("time_ms"),
+          nb::arg("part") = RowsOf::kTable)
+      .def(
+          "era",
+          [](Client& self, const RemoteTable& table, uint64_t begin, uint64_t lineage, uint64_t keep_since,
+             int64_t time) {
+            auto replies = [&] {
+              Waiting waiting;
+              return take(self.era(table, {0, begin, lineage, keep_since}, ms(time)));
+            }();
+            nb::list servers;
+            for (const EraReply& reply : replies) {
+              servers.append(nb::make_tuple(reply.newest, reply.lineage, reply.shrinks));
+            }
+            return servers;
+          },
+          nb::sig("def era(self, table: RemoteTable, begin: int, lineage: int, keep_since: int, time_ms: int) -> "
+                  "list[tuple[int, int, list[int]]]"))
+      .def(
+          "shrink",
+          [](Client& self, const RemoteTable& table, uint64_t era, uint32_t max_age, float decay, double min_score,
+             double min_norm, bool all, int64_t time) {
+            return take(self.shrink(table, {era, max_age, decay, min_score, min_norm, all}, ms(time)));
+          },
+          Waits(), nb::arg("table"), nb::arg("era"), nb::arg("max_age"), nb::arg("decay"), nb::arg("min_score"),
+          nb::arg("min_norm"), nb::arg("all"), nb::arg("time_ms"));
 }
 
 }  // namespace

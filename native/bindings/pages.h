@@ -25,7 +25,8 @@ inline nanobind::tuple to_tuple(const Rows& rows) {
 
 // Whole rows where Python has them.
 inline Rows rows_at(uint64_t table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
-                    uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state) {
+                    uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state,
+                    RowsOf part = RowsOf::kTable) {
   Rows rows;
   rows.table = table;
   rows.dim = dim;
@@ -35,6 +36,7 @@ inline Rows rows_at(uint64_t table, size_t count, uint32_t dim, uint32_t state_f
   rows.last_seen = array_at<const uint64_t>(last_seen, count);
   rows.weights = array_at<const float>(weights, count * dim);
   rows.state = array_at<const float>(state, count * state_floats);
+  rows.part = part;
   return rows;
 }
 

@@ -65,11 +65,17 @@ void bind_server(nb::module_& module) {
       .def(
           "restore_rows",
           [](Server& self, const std::string& table, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys,
-             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state) {
-            return take(self.restore_rows(
-                rows_at(Registry::id_of(table), count, dim, state_floats, keys, updates, last_seen, weights, state)));
+             uintptr_t updates, uintptr_t last_seen, uintptr_t weights, uintptr_t state, RowsOf part) {
+            return take(self.restore_rows(rows_at(Registry::id_of(table), count, dim, state_floats, keys, updates,
+                                                  last_seen, weights, state, part)));
           },
-          Release())
+          Release(), nb::arg("table"), nb::arg("count"), nb::arg("dim"), nb::arg("state_floats"), nb::arg("keys"),
+          nb::arg("updates"), nb::arg("last_seen"), nb::arg("weights"), nb::arg("state"),
+          nb::arg("part") = RowsOf::kTable)
+      .def("restore_history",
+           [](Server& self, const std::string& table, uint64_t era, uint64_t lineage, std::vector<uint64_t> shrinks) {
+             check(self.restore_history(table, era, lineage, std::move(shrinks)));
+           })
       .def(
           "restore_parameter",
           [](Server& self, const TableSpec& spec, uintptr_t weights, size_t count, uintptr_t state, size_t state_floats,

@@ -68,6 +68,21 @@ void bind_specs(nb::module_& module) {
       .def_rw("b", &InitSpec::b)
       .def_rw("low", &InitSpec::low)
       .def_rw("high", &InitSpec::high);
+  nb::enum_<AdmissionKind>(module, "AdmissionKind")
+      .value("all", AdmissionKind::kAll)
+      .value("count", AdmissionKind::kCount)
+      .value("probability", AdmissionKind::kProbability)
+      .value("show_click", AdmissionKind::kShowClick);
+  nb::class_<AdmissionSpec>(module, "AdmissionSpec")
+      .def(nb::init<>())
+      .def_rw("kind", &AdmissionSpec::kind)
+      .def_rw("threshold", &AdmissionSpec::threshold)
+      .def_rw("probability", &AdmissionSpec::probability)
+      .def_rw("show_weight", &AdmissionSpec::show_weight)
+      .def_rw("click_weight", &AdmissionSpec::click_weight)
+      .def_rw("waiting", &AdmissionSpec::waiting)
+      .def("admits_all", &AdmissionSpec::admits_all)
+      .def("keeps_scores", &AdmissionSpec::keeps_scores);
   nb::class_<BlockSpec>(module, "BlockSpec")
       .def(nb::init<>())
       .def_rw("id", &BlockSpec::id)
@@ -84,11 +99,13 @@ void bind_specs(nb::module_& module) {
       .def_rw("seed", &TableSpec::seed)
       .def_rw("rule", &TableSpec::rule)
       .def_rw("init", &TableSpec::init)
+      .def_rw("admission", &TableSpec::admission)
       .def_rw("blocks", &TableSpec::blocks)
       .def("validate", [](const TableSpec& spec) { check(validate(spec)); });
 
   module.def("difference", &difference, nb::arg("there"), nb::arg("here"));
   module.attr("SHARDS") = kShards;
+  module.attr("MAX_COUNT") = kMaxCount;
   module.def("hash_name", [](const std::string& name) { return hash_name(name); }, nb::arg("name"));
   module.def("shard_of", [](int64_t key) { return shard_of(static_cast<Key>(key)); }, nb::arg("key"));
 }

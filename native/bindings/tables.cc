@@ -65,6 +65,10 @@ void bind_replica(nb::module_& module) {
 }  // namespace
 
 void bind_tables(nb::module_& module) {
+  nb::enum_<RowsOf>(module, "RowsOf")
+      .value("table", RowsOf::kTable)
+      .value("waiting", RowsOf::kWaiting)
+      .value("removed", RowsOf::kRemoved);
   nb::class_<SparseTable>(module, "SparseTable")
       .def("__init__",
            [](SparseTable* self, const TableSpec& spec) {
@@ -84,7 +88,7 @@ void bind_tables(nb::module_& module) {
           [](SparseTable& self, uintptr_t keys, size_t count, uintptr_t values, PushKind kind, float lr, float scale,
              uint64_t step) {
             self.push(kind, Step{lr, scale, step}, array_at<const Key>(keys, count),
-                      reinterpret_cast<const float*>(values));
+                      reinterpret_cast<const float*>(values), {nullptr, nullptr, hash_key(step)});
           },
           Release(), nb::arg("keys"), nb::arg("count"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"),
           nb::arg("scale"), nb::arg("step"))
@@ -99,7 +103,8 @@ void bind_tables(nb::module_& module) {
           "push_batch",
           [](SparseTable& self, const Batch& batch, uintptr_t values, PushKind kind, float lr, float scale,
              uint64_t step) {
-            self.push(kind, Step{lr, scale, step}, batch.keys(), reinterpret_cast<const float*>(values));
+            self.push(kind, Step{lr, scale, step}, batch.keys(), reinterpret_cast<const float*>(values),
+                      {batch.shows().data(), batch.clicks().data(), hash_key(step)});
           },
           Release(), nb::arg("batch"), nb::arg("values"), nb::arg("kind"), nb::arg("lr"), nb::arg("scale"),
           nb::arg("step"))
@@ -109,38 +114,68 @@ void bind_tables(nb::module_& module) {
           nb::sig("def missing(self, batch: Batch) -> bytes"))
       .def(
           "export_pages",
-          [](const SparseTable& self, const std::vector<std::pair<uint32_t, uint64_t>>& places, uint32_t max_rows) {
+          [](const SparseTable& self, const std::vector<std::pair<uint32_t, uint64_t>>& places, uint32_t max_rows,
+             RowsOf part, uint64_t since) {
             nb::list tuples;
             for (const auto& [shard, cursor] : places) {
               if (shard >= kShards) raise_error(invalid("there are 1,024 shards, from 0 on"));
-              const RowPage page = [&] {
+              const RowPage page = [&, shard = shard, cursor = cursor] {
                 nb::gil_scoped_release release;
-                return self.export_shard(shard, cursor, max_rows);
+                if (part == RowsOf::kWaiting) return self.export_waiting(shard, cursor, max_rows);
+                if (part == RowsOf::kRemoved) return self.export_removed(shard, cursor, max_rows, since);
+                return self.export_shard(shard, cursor, max_rows, since);
               }();
-              tuples.append(to_tuple({0, page.next, page.done, self.dim(), static_cast<uint32_t>(self.state_floats()),
-                                      page.keys, page.updates, page.last_seen, page.weights, page.state}));
+              const auto dim = static_cast<uint32_t>(part == RowsOf::kTable     ? self.dim()
+                                                     : part == RowsOf::kWaiting ? kScoreFloats
+                                                                                : 0);
+              const auto state_floats = static_cast<uint32_t>(part == RowsOf::kTable ? self.state_floats() : 0);
+              tuples.append(to_tuple({0, page.next, page.done, dim, state_floats, page.keys, page.updates,
+                                      page.last_seen, page.weights, page.state}));
             }
             return tuples;
           },
-          nb::sig("def export_pages(self, places: list[tuple[int, int]], max_rows: int) -> list[" FLOTA_PAGE_TUPLE "]"))
+          nb::arg("places"), nb::arg("max_rows"), nb::arg("part") = RowsOf::kTable, nb::arg("since") = 0,
+          nb::sig("def export_pages(self, places: list[tuple[int, int]], max_rows: int, part: RowsOf = ..., "
+                  "since: int = 0) -> list[" FLOTA_PAGE_TUPLE "]"))
       .def(
           "import_rows",
           [](SparseTable& self, size_t count, uint32_t dim, uint32_t state_floats, uintptr_t keys, uintptr_t updates,
-             uintptr_t last_seen, uintptr_t weights, uintptr_t state) {
-            if (dim != self.dim() || state_floats != self.state_floats()) {
+             uintptr_t last_seen, uintptr_t weights, uintptr_t state, RowsOf part) {
+            const Rows rows = rows_at(0, count, dim, state_floats, keys, updates, last_seen, weights, state);
+            if (part == RowsOf::kRemoved) {
+              self.remove_rows(rows.keys);
+              return;
+            }
+            const bool whole = part == RowsOf::kTable;
+            if (dim != (whole ? self.dim() : kScoreFloats) || state_floats != (whole ? self.state_floats() : 0)) {
               raise_error(invalid("rows of " + std::to_string(dim) + " weights and " + std::to_string(state_floats) +
                                   " floats of state are not of this table's shape"));
             }
-            const Rows rows = rows_at(0, count, dim, state_floats, keys, updates, last_seen, weights, state);
             RowPage page;
             page.keys.assign(rows.keys.begin(), rows.keys.end());
             page.updates.assign(rows.updates.begin(), rows.updates.end());
             page.last_seen.assign(rows.last_seen.begin(), rows.last_seen.end());
             page.weights.assign(rows.weights.begin(), rows.weights.end());
             page.state.assign(rows.state.begin(), rows.state.end());
-            self.import_rows(page);
+            if (whole) {
+              self.import_rows(page);
+            } else {
+              self.import_waiting(page);
+            }
           },
-          Release())
+          Release(), nb::arg("count"), nb::arg("dim"), nb::arg("state_floats"), nb::arg("keys"), nb::arg("updates"),
+          nb::arg("last_seen"), nb::arg("weights"), nb::arg("state"), nb::arg("part") = RowsOf::kTable)
+      .def("begin_era", &SparseTable::begin_era, Release(), nb::arg("era"))
+      .def("keep_removed", &SparseTable::keep_removed, Release(), nb::arg("since"))
+      .def(
+          "shrink",
+          [](SparseTable& self, uint64_t unseen_since, float decay, double min_score, double min_norm) {
+            return self.shrink({unseen_since, decay, min_score, min_norm});
+          },
+          Release(), nb::arg("unseen_since"), nb::arg("decay"), nb::arg("min_score"), nb::arg("min_norm"))
+      .def_prop_ro("era", &SparseTable::era)
+      .def_prop_ro("newest_step", &SparseTable::newest_step)
+      .def_prop_ro("waiting", &SparseTable::waiting)
       .def_prop_ro("spec", &SparseTable::spec)
       .def_prop_ro("rows", &SparseTable::rows)
       .def_prop_ro("bytes", &SparseTable::bytes)

@@ -19,7 +19,28 @@ class Batch {
   void route(std::span<const Key> keys, std::span<uint32_t> places) {
     router_.route(keys, places);
     versions_.assign(versions_.size(), kNoVersion);
+    shows_.clear();
+    clicks_.clear();
   }
+
+  // For tables that admit keys by what is seen of them: each of the caller's keys appeared so often (null: once), and
+  // so often with a click (null: never). Places after the last row's are padding. Adds to what was counted before.
+  void count(std::span<const uint32_t> places, const float* shows, const float* clicks) {
+    shows_.resize(keys().size());
+    clicks_.resize(keys().size());
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] >= shows_.size()) continue;
+      shows_[places[i]] += shows == nullptr ? 1.0f : shows[i];
+      clicks_[places[i]] += clicks == nullptr ? 0.0f : clicks[i];
+    }
+  }
+  // Adds what was counted of another batch; `places` are those of its rows in this one.
+  void add_counts(const Batch& other, std::span<const uint32_t> places) {
+    if (!other.shows_.empty()) count(places, other.shows_.data(), other.clicks_.data());
+  }
+  // Of each row, or none where nothing was counted.
+  std::span<const float> shows() const { return shows_; }
+  std::span<const float> clicks() const { return clicks_; }
 
   std::span<const Key> keys() const { return router_.distinct(); }
   // Places of the batch's rows whose keys are among `others`.
@@ -45,6 +66,8 @@ class Batch {
  private:
   Router router_;
   std::vector<uint64_t> versions_;
+  std::vector<float> shows_;
+  std::vector<float> clicks_;
 };
 
 }  // namespace flota

@@ -310,7 +310,7 @@ Result<std::vector<ServerStatistics>> Client::statistics_for(const std::string& 
 }
 
 Result<std::vector<Client::Page>> Client::export_pages(const RemoteTable& table, std::span<const ExportFrom> places,
-                                                       uint32_t max_rows, Time time) {
+                                                       uint32_t max_rows, Time time, const ExportOf& what) {
   std::vector<Page> pages(places.size());
   std::vector<Lane::Request> requests;
   const bool sparse = table.spec.kind == TableKind::kSparse;
@@ -321,7 +321,7 @@ Result<std::vector<Client::Page>> Client::export_pages(const RemoteTable& table,
       return invalid("table '" + table.spec.name + "' has fewer blocks");
     }
     Writer payload;
-    Export{table.id, places[i].cursor, shard, max_rows}.encode(payload);
+    Export{table.id, places[i].cursor, shard, max_rows, what.since, what.part}.encode(payload);
     requests.push_back({sparse ? map_.server_of[shard] : table.block_server[shard],
                         small_call(MessageKind::kExport, payload, [page = &pages[i]](auto bytes) -> Result<void> {
                           page->assign(bytes.begin(), bytes.end());
@@ -358,8 +358,8 @@ Result<void> Client::import_rows(const RemoteTable& table, const Rows& rows, Tim
           }
           if (keys.empty()) continue;
           Writer payload;
-          Rows{table.id, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state}.encode(
-              payload);
+          Rows{table.id, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state, rows.part}
+              .encode(payload);
           requests.push_back({server, small_call(MessageKind::kImport, payload, expect_nothing)});
         }
         return lane.exchange(requests, deadline);

@@ -16,6 +16,7 @@
 #include "client/lane.h"
 #include "common/push.h"
 #include "common/spec.h"
+#include "wire/era_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
@@ -88,6 +89,28 @@ struct LetterTo {
   uint32_t world = 0;
   uint64_t sequence = 0;
   bool last = false;  // there are no more
+};
+
+// What is told of a push's distinct keys, in their order: none, or as many as there are.
+struct ToldOfKeys {
+  std::span<const float> shows;
+  std::span<const float> clicks;
+};
+
+// Which rows go, and the era that begins then.
+struct ShrinkOptions {
+  uint64_t era = 0;
+  uint32_t max_age = 0;
+  float decay = 1;
+  double min_score = 0;
+  double min_norm = 0;
+  bool all = false;
+};
+
+// What of a table is exported: see RowsOf and Export.
+struct ExportOf {
+  RowsOf part = RowsOf::kTable;
+  uint64_t since = 0;
 };
 
 // Where a page of an export begins. Sparse: a shard; dense: a block.
@@ -201,7 +224,11 @@ class Client {
   // A page of whole rows from each of these places, asked for all at once: Rows::decode() reads one.
   using Page = std::vector<std::byte>;
   Result<std::vector<Page>> export_pages(const RemoteTable& table, std::span<const ExportFrom> places,
-                                         uint32_t max_rows, Time time);
+                                         uint32_t max_rows, Time time, const ExportOf& what = {});
+  // Asks each server where the table stands, and begins an era, as `era` says.
+  Result<std::vector<EraReply>> era(const RemoteTable& table, Era era, Time time);
+  // Removes rows; returns how many. Exactly once, as a push.
+  Result<uint64_t> shrink(const RemoteTable& table, const ShrinkOptions& options, Time time);
   // Makes or overwrites whole rows, each on the server that holds it.
   Result<void> import_rows(const RemoteTable& table, const Rows& rows, Time time);
 
@@ -232,8 +259,8 @@ class Client {
   Result<void> create(const std::vector<TableSpec>& specs, Time time);
   // `seen`: the table's version on each server, or empty.
   Result<void> send_push(Lane& lane, const Router& router, const RemoteTable& table, std::span<const float> rows,
-                         bool rows_are_ordered, std::span<const uint64_t> seen, const PushOptions& options,
-                         Deadline deadline);
+                         bool rows_are_ordered, std::span<const uint64_t> seen, const ToldOfKeys& told,
+                         const PushOptions& options, Deadline deadline);
   Result<void> push_now(const RemoteTable& table, std::span<const Key> keys, std::span<const float> values,
                         const PushOptions& options, Time time);
   Result<void> push_now(const RemoteTable& table, Batch& batch, std::span<const float> values,

@@ -72,7 +72,7 @@ Result<void> exchange_rounds(Lane& lane, const Router& router, uint32_t servers,
 
 size_t rows_a_frame(uint64_t max_payload, size_t dim) {
   uint64_t limit = std::min(kMaxFrame, max_payload) - 1024;
-  return std::max<size_t>(1, limit / (sizeof(Key) + dim * sizeof(float)));
+  return std::max<size_t>(1, limit / (sizeof(Key) + (dim + kScoreFloats) * sizeof(float)));
 }
 
 Result<void> check_shape(const RemoteTable& table, size_t keys, size_t values) {
@@ -173,21 +173,26 @@ Result<void> Client::pull(const RemoteTable& table, Batch& batch, std::span<floa
 }
 
 Result<void> Client::send_push(Lane& lane, const Router& router, const RemoteTable& table, std::span<const float> rows,
-                               bool rows_are_ordered, std::span<const uint64_t> seen, const PushOptions& options,
-                               Deadline deadline) {
+                               bool rows_are_ordered, std::span<const uint64_t> seen, const ToldOfKeys& told,
+                               const PushOptions& options, Deadline deadline) {
   const size_t dim = table.spec.dim;
+  std::vector<std::span<const float>> columns;
+  if (!told.shows.empty()) columns.push_back(told.shows);
+  if (!told.clicks.empty()) columns.push_back(told.clicks);
   std::vector<uint64_t> opened;
   auto make_call = [&](uint32_t server, size_t begin, size_t end) {
     // Made once: a frame that is sent again keeps its number.
     PushHead head = push_head(table, options);
     head.count = static_cast<uint32_t>(end - begin);
     head.dim = table.spec.dim;
+    head.told = static_cast<uint8_t>(columns.size());
     if (!seen.empty()) head.seen = seen[server];
     opened.push_back(head.sequence);
     const size_t values_bytes = (end - begin) * dim * sizeof(float);
     Call call;
     call.kind = MessageKind::kPush;
-    call.payload_bytes = PushHead::kBytes + (end - begin) * sizeof(Key) + padded(values_bytes);
+    call.payload_bytes = PushHead::kBytes + (end - begin) * sizeof(Key) + padded(values_bytes) +
+                         columns.size() * padded((end - begin) * sizeof(float));
     call.send = [&, begin, end, head, values_bytes](FrameWriter& frame, Deadline until) -> Result<void> {
       Writer head_bytes;
       head.encode(head_bytes);
@@ -212,7 +217,13 @@ Result<void> Client::send_push(Lane& lane, const Router& router, const RemoteTab
         }
       }
       const std::byte zeros[8] = {};
-      return frame.write(std::span(zeros).first(padded(values_bytes) - values_bytes), until);
+      FLOTA_TRY(frame.write(std::span(zeros).first(padded(values_bytes) - values_bytes), until));
+      for (const auto& column : columns) {
+        const auto bytes = bytes_of(column.subspan(begin, end - begin));
+        FLOTA_TRY(frame.write(bytes, until));
+        FLOTA_TRY(frame.write(std::span(zeros).first(padded(bytes.size()) - bytes.size()), until));
+      }
+      return {};
     };
     expect_push_reply(call);
     return call;
@@ -252,7 +263,13 @@ Result<void> Client::push_now(const RemoteTable& table, std::span<const Key> key
         return nonfinite(key);
       }
     }
-    return send_push(lane, router, table, rows, combined, {}, options, deadline);
+    thread_local std::vector<float> shows;
+    shows.clear();
+    if (combined && table.spec.admission.kind != AdmissionKind::kAll) {
+      shows.resize(router.distinct().size());
+      for (const uint32_t place : router.place()) shows[place] += 1;
+    }
+    return send_push(lane, router, table, rows, combined, {}, {shows, {}}, options, deadline);
   });
 }
 
@@ -272,7 +289,8 @@ Result<void> Client::push_now(const RemoteTable& table, Batch& batch, std::span<
     }
   }
   return with_lane("push to table '" + table.spec.name + "'", time, [&](Lane& lane, Deadline deadline) {
-    return send_push(lane, batch.router(), table, values, true, batch.versions(), options, deadline);
+    return send_push(lane, batch.router(), table, values, true, batch.versions(), {batch.shows(), batch.clicks()},
+                     options, deadline);
   });
 }
 

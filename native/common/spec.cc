@@ -172,6 +172,7 @@ Result<void> check_shape(const std::vector<uint64_t>& shape) {
 
 Result<void> check_dense(const TableSpec& spec) {
   if (spec.dim != 0) return invalid("a dense table has a shape, but no dim");
+  if (spec.admission.kind != AdmissionKind::kAll) return invalid("a dense table has no keys to admit");
   FLOTA_TRY(check_shape(spec.shape));
   const uint64_t size = spec.size();
   const BlockSpec* previous = nullptr;
@@ -247,6 +248,7 @@ Result<void> validate(const TableSpec& spec) {
   FLOTA_TRY(check_known("storage", spec.storage));
   FLOTA_TRY(validate(spec.rule));
   FLOTA_TRY(validate(spec.init));
+  FLOTA_TRY(validate(spec.admission));
   return spec.kind == TableKind::kSparse ? check_sparse(spec) : check_dense(spec);
 }
 
@@ -269,6 +271,7 @@ std::string difference(const TableSpec& there, const TableSpec& here) {
     note(out, flag.name, there.rule.*flag.field ? "true" : "false", here.rule.*flag.field ? "true" : "false");
   }
   note(out, "initialiser", describe(there.init), describe(here.init));
+  note(out, "admission", describe(there.admission), describe(here.admission));
   note(out, "layout", describe(there.blocks), describe(here.blocks));
   return out;
 }

@@ -69,6 +69,40 @@ struct InitSpec {
   bool operator==(const InitSpec&) const = default;
 };
 
+// Which keys get rows.
+enum class AdmissionKind : uint8_t {
+  kAll = 1,          // each, when it is first asked for
+  kCount = 2,        // those that were pushed `threshold` times
+  kProbability = 3,  // each appearance of a key lets it in with this chance
+  kShowClick = 4,    // those whose score of shows and clicks has reached `threshold`; rows go on counting both
+};
+
+// A key that has no row reads as zeros. It is counted by pushes, which come exactly once, and never by pulls. The push
+// that lets it in makes the row, with its first values; gradients that were computed from zeros are not applied to it.
+struct AdmissionSpec {
+  AdmissionKind kind = AdmissionKind::kAll;
+  double threshold = 0;
+  double probability = 0;
+  double show_weight = 0;   // of a show without a click, in the score
+  double click_weight = 0;  // of a click
+  // Keys without rows that are counted, over all servers. Of a shard that has its part of them, the half that was seen
+  // the longest ago is forgotten.
+  uint64_t waiting = 0;
+
+  // Whether every key has a row as soon as it is asked for.
+  bool admits_all() const {
+    return kind == AdmissionKind::kAll || (kind == AdmissionKind::kShowClick && threshold <= 0);
+  }
+  // Whether rows keep what was shown and clicked.
+  bool keeps_scores() const { return kind == AdmissionKind::kShowClick; }
+  double score(double shows, double clicks) const { return show_weight * (shows - clicks) + click_weight * clicks; }
+
+  bool operator==(const AdmissionSpec&) const = default;
+};
+
+// What a row with a score keeps beside its rule's state: shows and clicks.
+inline constexpr size_t kScoreFloats = 2;
+
 enum class Storage : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
 
 enum class TableKind : uint8_t { kSparse = 1, kDense = 2 };
@@ -92,6 +126,7 @@ struct TableSpec {
   uint64_t seed = 0;
   RuleSpec rule;
   InitSpec init;
+  AdmissionSpec admission;        // dense: all
   std::vector<BlockSpec> blocks;  // dense: those of this server
 
   // Dense: elements of the whole parameter. Requires: validate() passed, or the product is known to fit.
@@ -101,6 +136,8 @@ struct TableSpec {
 };
 
 inline constexpr uint32_t kMaxDim = 65536;
+inline constexpr uint64_t kMaxCount = 1ull << 24;  // what a float counts one by one
+inline constexpr uint64_t kMaxWaiting = 1ull << 32;
 inline constexpr uint64_t kMaxDenseElements = 1ull << 40;
 inline constexpr size_t kMaxSides = 64;  // as many as torch takes
 inline constexpr size_t kMaxNameBytes = 255;
@@ -108,6 +145,7 @@ inline constexpr size_t kMaxNameBytes = 255;
 // Refuses what no table can be made of; the message names the field.
 Result<void> validate(const RuleSpec& rule);
 Result<void> validate(const InitSpec& init);
+Result<void> validate(const AdmissionSpec& admission);
 Result<void> validate(const TableSpec& spec);
 
 // What differs between two specs of one table, for people: "dim is 16 there and 8 here". Empty when they describe the
@@ -116,6 +154,7 @@ std::string difference(const TableSpec& there, const TableSpec& here);
 
 const char* to_string(RuleKind kind);
 const char* to_string(InitKind kind);
+const char* to_string(AdmissionKind kind);
 const char* to_string(Storage storage);
 const char* to_string(TableKind kind);
 const char* to_string(StepSource steps);

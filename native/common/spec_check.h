@@ -7,9 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "common/hash.h"
 #include "common/spec.h"
 
-// What the checks of specs share; private to spec.cc and spec_init.cc.
+// What the checks of specs share; private to spec.cc, spec_init.cc and spec_admission.cc.
 namespace flota {
 
 // What to_string() calls an enumerator that does not exist.
@@ -33,5 +34,8 @@ inline Result<void> check_finite(const char* name, double value) {
   if (std::isfinite(value) && std::fabs(value) <= FLT_MAX) return {};
   return invalid(std::string(name) + " is " + text(value) + ": it must be a finite float32");
 }
+
+// For comparing: all of its settings.
+std::string describe(const AdmissionSpec& admission);
 
 }  // namespace flota

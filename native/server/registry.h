@@ -4,6 +4,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -16,6 +17,14 @@
 
 namespace flota {
 
+// What became of a sparse table over time.
+struct TableHistory {
+  std::mutex mutex;
+  uint64_t lineage = 0;           // the line of saves that its eras belong to; 0: none
+  std::vector<uint64_t> shrinks;  // the eras that began when it was shrunk
+  uint64_t last_removed = 0;      // how many rows went then
+};
+
 // A table on this server, with what was done to it. One of sparse and dense is there.
 struct HostedTable {
   explicit HostedTable(const TableSpec& table_spec);
@@ -24,6 +33,7 @@ struct HostedTable {
   std::unique_ptr<SparseTable> sparse;
   std::unique_ptr<DenseTable> dense;
   Changes changes;  // of a sparse table, by workers in Geo mode
+  TableHistory history;
   std::atomic<uint64_t> pulls{0};
   std::atomic<uint64_t> pushes{0};
   std::atomic<uint64_t> rows_pulled{0};
@@ -51,7 +61,7 @@ struct HostedTable {
 struct WholeParameter {
   TableSpec spec;              // without blocks
   std::vector<float> weights;  // spec.size()
-  std::vector<float> state;    // slot after slot, spec.size() floats each
+  std::vector<float> state;    // slot after slot, spec.size() floats each; none: as before the first update
   uint64_t updates = 0;
   uint64_t last_seen = 0;
 };

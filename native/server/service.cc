@@ -10,9 +10,7 @@
 namespace flota {
 namespace {
 
-// A page must fit a frame, and one request must not hold a lock for long.
-constexpr uint32_t kMaxPageRows = 16384;
-constexpr size_t kMaxPageBytes = size_t{16} << 20;
+// A page must fit a frame.
 constexpr size_t kMaxPageKeys = size_t{1} << 20;
 
 Result<std::shared_ptr<HostedTable>> find_sparse(const Registry& registry, uint64_t id, uint32_t dim) {
@@ -23,16 +21,6 @@ Result<std::shared_ptr<HostedTable>> find_sparse(const Registry& registry, uint6
                    " floats, the request says " + std::to_string(dim));
   }
   return table;
-}
-
-RowPage to_page(const Rows& rows) {
-  RowPage page;
-  page.keys.assign(rows.keys.begin(), rows.keys.end());
-  page.updates.assign(rows.updates.begin(), rows.updates.end());
-  page.last_seen.assign(rows.last_seen.begin(), rows.last_seen.end());
-  page.weights.assign(rows.weights.begin(), rows.weights.end());
-  page.state.assign(rows.state.begin(), rows.state.end());
-  return page;
 }
 
 // Runs a handler; what the operating system refuses in it becomes an error value.
@@ -112,6 +100,10 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::export_rows;
       case MessageKind::kImport:
         return &Service::import_rows;
+      case MessageKind::kEra:
+        return &Service::era;
+      case MessageKind::kShrink:
+        return &Service::shrink;
       case MessageKind::kShutdown:
         return &Service::shutdown;
       default:
@@ -213,7 +205,9 @@ Result<Writer> Service::push(Payload payload) {
     }
   }
   auto apply = [&](const Step& step) {
-    table->sparse->push(message.kind, step, message.keys, message.values.data());
+    const Shown shown{message.shows.data(), message.clicks.data(),
+                      hash_key(hash_key(hash_key(message.worker) + message.epoch) + message.sequence)};
+    table->sparse->push(message.kind, step, message.keys, message.values.data(), shown);
     if (message.group != 0) table->changes.note(message.rank, message.keys);
   };
   return apply_once(message, *table, apply, [&] {
@@ -222,7 +216,9 @@ Result<Writer> Service::push(Payload payload) {
                     message.scale,
                     {message.keys.begin(), message.keys.end()},
                     {},
-                    {message.values.begin(), message.values.end()}};
+                    {message.values.begin(), message.values.end()},
+                    {message.shows.begin(), message.shows.end()},
+                    {message.clicks.begin(), message.clicks.end()}};
   });
 }
 
@@ -293,6 +289,10 @@ Result<Writer> Service::statistics(Payload payload) {
     const std::string& name = table->spec.name;
     add(name, table->sparse ? "rows" : "elements", table->rows());
     add(name, "bytes", table->bytes());
+    if (table->sparse && !table->spec.admission.admits_all()) {
+      add(name, "waiting", table->sparse->waiting());
+      add(name, "waiting_forgotten", table->sparse->forgotten());
+    }
     add(name, "pulls", table->pulls);
     add(name, "pushes", table->pushes);
     add(name, table->sparse ? "rows_pulled" : "elements_pulled", table->rows_pulled);
@@ -305,74 +305,6 @@ Result<Writer> Service::statistics(Payload payload) {
   Writer out;
   message.encode(out);
   return out;
-}
-
-Result<Writer> Service::export_rows(Payload payload) {
-  FLOTA_ASSIGN(auto message, Export::decode(payload));
-  FLOTA_ASSIGN(auto table, registry_.find(message.table));
-  RowPage page;
-  size_t dim = 0;
-  size_t state_floats = 0;
-  if (table->sparse) {
-    if (message.shard >= kShards) return invalid("there are 1,024 shards, from 0 on");
-    dim = table->spec.dim;
-    state_floats = table->sparse->state_floats();
-    size_t row_bytes = (dim + state_floats) * sizeof(float) + 3 * sizeof(uint64_t);
-    size_t rows = std::clamp<size_t>(kMaxPageBytes / row_bytes, 1, kMaxPageRows);
-    page = table->sparse->export_shard(message.shard, message.cursor, std::min<size_t>(message.max_rows, rows));
-  } else {
-    int place = table->dense->find_block(message.shard);
-    if (place < 0) return invalid("table '" + table->spec.name + "' has no such block on this server");
-    page = table->dense->export_block(static_cast<size_t>(place));
-    dim = page.weights.size();
-    state_floats = page.state.size();
-  }
-  Rows rows{message.table,
-            page.next,
-            page.done,
-            static_cast<uint32_t>(dim),
-            static_cast<uint32_t>(state_floats),
-            page.keys,
-            page.updates,
-            page.last_seen,
-            page.weights,
-            page.state};
-  Writer out;
-  rows.encode(out);
-  return out;
-}
-
-Result<Writer> Service::import_rows(Payload payload) {
-  FLOTA_ASSIGN(auto message, Rows::decode(payload));
-  FLOTA_ASSIGN(auto table, registry_.find(message.table));
-  FLOTA_TRY(import_into(*table, message));
-  return Writer();
-}
-
-Result<void> Service::import_into(HostedTable& table, const Rows& message) {
-  if (!table.spec.allow_nonfinite) {
-    size_t bad = first_nonfinite(message.weights.data(), message.weights.size());
-    if (bad < message.weights.size()) {
-      auto key = static_cast<int64_t>(message.keys[bad / message.dim]);
-      return nonfinite(table.spec, "key " + std::to_string(key));
-    }
-  }
-  auto wrong_shape = [&] {
-    return invalid("table '" + table.spec.name + "': the rows have " + std::to_string(message.dim) + " weights and " +
-                   std::to_string(message.state_floats) + " floats of state, which is not this table's shape");
-  };
-  if (table.sparse) {
-    if (message.dim != table.spec.dim || message.state_floats != table.sparse->state_floats()) return wrong_shape();
-    table.sparse->import_rows(to_page(message));
-    return {};
-  }
-  if (message.keys.size() != 1) return invalid("a dense import carries one block");
-  int place = message.keys[0] <= UINT32_MAX ? table.dense->find_block(static_cast<uint32_t>(message.keys[0])) : -1;
-  if (place < 0) return invalid("table '" + table.spec.name + "' has no such block on this server");
-  uint64_t length = table.dense->block(static_cast<size_t>(place)).length;
-  if (message.dim != length || message.state_floats != length * table.dense->state_slots()) return wrong_shape();
-  table.dense->import_block(static_cast<size_t>(place), to_page(message));
-  return {};
 }
 
 Result<Writer> Service::shutdown(Payload payload) {

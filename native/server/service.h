@@ -13,6 +13,7 @@
 #include "server/mailboxes.h"
 #include "server/registry.h"
 #include "server/steps.h"
+#include "wire/era_messages.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 
@@ -36,6 +37,8 @@ class Service {
   Result<void> restore_table(const TableSpec& spec);
   Result<uint64_t> restore_rows(const Rows& rows, const ShardMap& map, uint32_t server);
   Result<void> restore_parameter(WholeParameter parameter);
+  // The last thing of a table: where its eras stand.
+  Result<void> restore_history(const std::string& table, uint64_t era, uint64_t lineage, std::vector<uint64_t> shrinks);
   Result<void> restore_leases(const LeaseStates& states) { return leases_.restore(states); }
   void restored(uint64_t checkpoint, uint64_t step);
 
@@ -75,6 +78,8 @@ class Service {
   Result<Writer> statistics(Payload payload);
   Result<Writer> export_rows(Payload payload);
   Result<Writer> import_rows(Payload payload);
+  Result<Writer> era(Payload payload);
+  Result<Writer> shrink(Payload payload);
   Result<Writer> shutdown(Payload payload);
 
   // These stream their answers straight from where they are kept; an error inside `sent` broke the connection.
@@ -84,6 +89,7 @@ class Service {
 
   // Makes or overwrites whole rows, or refuses them all.
   static Result<void> import_into(HostedTable& table, const Rows& rows);
+  static uint64_t apply_shrink(HostedTable& table, const Shrink& message);
 
   template <class Apply, class Hold>
   Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold);

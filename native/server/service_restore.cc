@@ -33,9 +33,22 @@ Result<uint64_t> Service::restore_rows(const Rows& rows, const ShardMap& map, ui
     weights.insert(weights.end(), weights_of.begin(), weights_of.end());
     state.insert(state.end(), state_of.begin(), state_of.end());
   }
-  Rows own{rows.table, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state};
+  Rows own{rows.table, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state, rows.part};
   FLOTA_TRY(import_into(*table, own));
   return keys.size();
+}
+
+Result<void> Service::restore_history(const std::string& table, uint64_t era, uint64_t lineage,
+                                      std::vector<uint64_t> shrinks) {
+  FLOTA_ASSIGN(auto found, registry_.find(table));
+  if (!found->sparse) return invalid("table '" + table + "' is dense: it has no eras");
+  if (shrinks.size() > EraReply::kMaxShrinks) return invalid("table '" + table + "' was shrunk too often");
+  found->sparse->begin_era(era);
+  std::lock_guard lock(found->history.mutex);
+  found->history.lineage = lineage;
+  found->history.shrinks = std::move(shrinks);
+  if (lineage != 0) found->sparse->keep_removed(era);
+  return {};
 }
 
 Result<void> Service::restore_parameter(WholeParameter parameter) {
@@ -45,7 +58,12 @@ Result<void> Service::restore_parameter(WholeParameter parameter) {
     return invalid("table '" + spec.name + "' is no whole dense parameter");
   }
   const uint64_t size = spec.size();
-  const uint64_t state = size * Rule::make(spec.rule)->state_slots();
+  const auto rule = Rule::make(spec.rule);
+  const uint64_t state = size * rule->state_slots();
+  if (parameter.state.empty() && state > 0) {
+    parameter.state.resize(state);
+    rule->init_state(parameter.state, size);
+  }
   if (parameter.weights.size() != size || parameter.state.size() != state) {
     return invalid("table '" + spec.name + "' has " + std::to_string(parameter.weights.size()) + " weights and " +
                    std::to_string(parameter.state.size()) + " floats of state; its shape and rule need " +

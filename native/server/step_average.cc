@@ -17,6 +17,18 @@ void add(float* sum, const float* values, size_t count, float factor) {
   for (size_t i = 0; i < count; ++i) sum[i] += factor * values[i];
 }
 
+// What the pushes tell of the router's keys, summed; `untold` of each key of a push that tells nothing.
+std::vector<float> sum_told(const Router& router, const std::vector<Part>& parts, std::vector<float> HeldPush::* column,
+                            float untold) {
+  std::vector<float> sums(router.distinct().size());
+  size_t at = 0;
+  for (const Part& part : parts) {
+    const std::vector<float>& told = part.push->*column;
+    for (size_t i = 0; i < part.push->keys.size(); ++i) sums[router.place()[at++]] += told.empty() ? untold : told[i];
+  }
+  return sums;
+}
+
 std::vector<Key> apply_rows(HostedTable& table, const std::vector<Part>& parts, const Step& step) {
   std::vector<Key> keys;
   for (const Part& part : parts) keys.insert(keys.end(), part.push->keys.begin(), part.push->keys.end());
@@ -31,7 +43,13 @@ std::vector<Key> apply_rows(HostedTable& table, const std::vector<Part>& parts, 
       add(sums.data() + size_t{router.place()[at++]} * dim, part.push->values.data() + i * dim, dim, part.factor);
     }
   }
-  table.sparse->push(PushKind::kGradient, step, router.distinct(), sums.data());
+  std::vector<float> shows, clicks;
+  if (table.spec.admission.kind != AdmissionKind::kAll) {
+    shows = sum_told(router, parts, &HeldPush::shows, 1.0f);
+    clicks = sum_told(router, parts, &HeldPush::clicks, 0.0f);
+  }
+  table.sparse->push(PushKind::kGradient, step, router.distinct(), sums.data(),
+                     {shows.data(), clicks.data(), hash_key(step.step)});
   Counters::add(table.rows_pushed, router.distinct().size());
   return {router.distinct().begin(), router.distinct().end()};
 }

@@ -18,6 +18,8 @@ struct HeldPush {
   std::vector<Key> keys;       // sparse: each once
   std::vector<size_t> places;  // dense: which blocks, ascending
   std::vector<float> values;
+  std::vector<float> shows = {};   // sparse: how often each key appeared, or none
+  std::vector<float> clicks = {};  // how often with a click, or none
 };
 
 // What one worker gave to a step.

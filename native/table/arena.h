@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -27,9 +28,22 @@ class Arena {
 
   // The number, above 0, of a new, zeroed row. Throws std::bad_alloc, or std::length_error when none is left.
   uint32_t add() {
+    if (!removed_.empty()) [[unlikely]] {
+      const uint32_t number = removed_.back();
+      removed_.pop_back();
+      std::memset(row(number), 0, row_bytes_);
+      ++rows_;
+      return number;
+    }
     if (next_ == end_) open_segment();
     ++rows_;
     return next_++;
+  }
+
+  // A row that is no longer used: a later one takes its place. Requires: add() gave it.
+  void remove(uint32_t number) {
+    removed_.push_back(number);
+    --rows_;
   }
 
   // Any row that add() gave. 0, "no row", may be asked for once there is a row: the pointer must not be read but may be
@@ -39,7 +53,8 @@ class Arena {
   }
 
   uint32_t rows() const { return rows_; }
-  size_t bytes() const { return size_t{rows_} * row_bytes_; }
+  // Removed ones included: they are kept for new ones.
+  size_t bytes() const { return (size_t{rows_} + removed_.size()) * row_bytes_; }
 
  private:
   static constexpr size_t kFirstBytes = 4096;
@@ -77,6 +92,7 @@ class Arena {
   uint32_t end_ = 0;
   std::vector<std::byte*> segments_;
   std::vector<Pages> pages_;
+  std::vector<uint32_t> removed_;
 };
 
 }  // namespace flota

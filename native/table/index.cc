@@ -1,7 +1,5 @@
 #include "table/index.h"
 
-#include <utility>
-
 namespace flota {
 
 Entry* Index::insert(uint64_t position, uint32_t row) {
@@ -58,31 +56,6 @@ Entry* Index::place(uint64_t position) const {
     }
   }
   return nullptr;
-}
-
-void Index::move_to(uint64_t home_lines, uint64_t spare_lines) {
-  Index target(*pool_, phase_);
-  target.home_lines_ = home_lines;
-  target.spare_lines_ = spare_lines;
-  bool fits = false;
-  while (!fits) {
-    target.pages_ = pool_->take(target.all_lines() * sizeof(Line));
-    fits = true;
-    for (uint64_t i = 0; i < all_lines() && fits; ++i) {
-      for (const Entry& entry : lines()[i].entries) {
-        if (entry.row() == 0) break;
-        Entry* place = target.place(entry.position());
-        fits = place != nullptr;
-        if (!fits) break;
-        *place = entry;
-      }
-    }
-    if (!fits) target.spare_lines_ *= 2;
-  }
-  pages_ = std::move(target.pages_);
-  home_lines_ = target.home_lines_;
-  spare_lines_ = target.spare_lines_;
-  ++moves_;
 }
 
 }  // namespace flota

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
+#include "common/hash.h"
 #include "table/pages.h"
 
 // The index of one subtable: hashes to row numbers and counters, in lines of one cache line each.
@@ -30,6 +33,10 @@ constexpr uint64_t hash_of_position(uint32_t subtable, uint64_t position) {
   return (uint64_t{subtable} << (64 - kSubtableBits)) | (position >> kSubtableBits);
 }
 
+// A subtable holds whole virtual shards: both are leading bits of the hash.
+inline constexpr uint32_t kShardInSubtableBits = kShardBits - kSubtableBits;
+inline constexpr uint32_t kShardsPerSubtable = 1u << kShardInSubtableBits;
+
 // A step rounded down to 18 significant bits: exact below 2^18, and within a 100,000th above.
 struct LastSeen {
   static constexpr uint32_t kBits = 18;
@@ -37,6 +44,8 @@ struct LastSeen {
   explicit LastSeen(uint64_t step)
       : exponent(step >> kBits == 0 ? 0 : 64 - kBits - static_cast<uint32_t>(__builtin_clzll(step))),
         mantissa(step >> exponent) {}
+
+  uint64_t step() const { return mantissa << exponent; }
 
   uint32_t exponent;
   uint64_t mantissa;
@@ -123,6 +132,29 @@ class Index {
   // std::bad_alloc and then has changed nothing.
   Entry* insert(uint64_t position, uint32_t row);
 
+  // Leaves the entries that keep(entry) wants, and gives back lines that fewer do not need. Pointers to entries are
+  // void after it. Throws std::bad_alloc and then has changed nothing.
+  template <class Keep>
+  void retain(Keep keep) {
+    uint64_t kept = 0;
+    for_each([&](const Entry& entry) { kept += keep(entry); });
+    if (kept == entries_) return;
+    // As full as before: how crowded the keys are has not changed.
+    const auto lines = static_cast<uint64_t>(static_cast<unsigned __int128>(home_lines_) * kept / entries_);
+    move_to(std::max(kFirstLines, lines), spare_lines_, keep);
+    entries_ = kept;
+  }
+
+  template <class Use>
+  void for_each(Use use) const {
+    for (uint64_t i = 0; i < all_lines(); ++i) {
+      for (const Entry& entry : lines()[i].entries) {
+        if (entry.row() == 0) break;
+        use(entry);
+      }
+    }
+  }
+
   static Line* home(Line* lines, uint64_t home_lines, uint64_t position) {
     return lines + static_cast<uint64_t>((static_cast<unsigned __int128>(position) * home_lines) >> 64);
   }
@@ -160,8 +192,36 @@ class Index {
   bool is_crowded(const Entry* entry, uint64_t position) const;
   // To how many lines to grow.
   uint64_t next_lines() const;
-  // Moves all entries to so many lines, or to more spare ones if they do not fit.
-  void move_to(uint64_t home_lines, uint64_t spare_lines);
+  // Moves the entries that keep(entry) wants to so many lines, or to more spare ones if they do not fit.
+  template <class Keep>
+  void move_to(uint64_t home_lines, uint64_t spare_lines, Keep keep) {
+    Index target(*pool_, phase_);
+    target.home_lines_ = home_lines;
+    target.spare_lines_ = spare_lines;
+    bool fits = false;
+    while (!fits) {
+      target.pages_ = pool_->take(target.all_lines() * sizeof(Line));
+      fits = true;
+      for (uint64_t i = 0; i < all_lines() && fits; ++i) {
+        for (const Entry& entry : lines()[i].entries) {
+          if (entry.row() == 0) break;
+          if (!keep(entry)) continue;
+          Entry* place = target.place(entry.position());
+          fits = place != nullptr;
+          if (!fits) break;
+          *place = entry;
+        }
+      }
+      if (!fits) target.spare_lines_ *= 2;
+    }
+    pages_ = std::move(target.pages_);
+    home_lines_ = target.home_lines_;
+    spare_lines_ = target.spare_lines_;
+    ++moves_;
+  }
+  void move_to(uint64_t home_lines, uint64_t spare_lines) {
+    move_to(home_lines, spare_lines, [](const Entry&) { return true; });
+  }
 
   PagePool* pool_;
   uint64_t phase_;

@@ -1,5 +1,6 @@
 // Export and import of whole rows, a bounded page at a time.
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <shared_mutex>
 
@@ -7,26 +8,67 @@
 #include "table/sparse_table.h"
 
 namespace flota {
-namespace {
-
-constexpr uint32_t kShardsPerSubtable = kShards / kSubtables;
-constexpr uint32_t kShardInSubtableBits = kShardBits - kSubtableBits;
-
-}  // namespace
-
-RowPage SparseTable::export_shard(uint32_t shard, uint64_t cursor, size_t max_rows) const {
+// A shard is one stretch of positions, because both numbers are leading bits of the hash.
+SparseTable::Stretch SparseTable::stretch_of(uint32_t shard) {
   FLOTA_CHECK(shard < kShards, "export: there are 1,024 shards");
-  // A shard is one stretch of positions, because both numbers are leading bits of the hash.
-  const uint32_t number = shard / kShardsPerSubtable;
   const uint64_t begin = uint64_t{shard % kShardsPerSubtable} << (64 - kShardInSubtableBits);
   const auto end = static_cast<unsigned __int128>(begin) + (1ull << (64 - kShardInSubtableBits));
-  const Subtable& subtable = *subtables_[number];
+  return {shard / kShardsPerSubtable, begin, end};
+}
+
+RowPage SparseTable::export_shard(uint32_t shard, uint64_t cursor, size_t max_rows, uint64_t since) const {
+  const Stretch stretch = stretch_of(shard);
+  const Subtable& subtable = *subtables_[stretch.subtable];
   std::shared_lock lock(subtable.lock);
-  return page_of_entries(subtable, number, std::max(cursor, begin), end, max_rows);
+  return page_of_entries(subtable, stretch.subtable, std::max(cursor, stretch.begin), stretch.end, max_rows,
+                         LastSeen(since).step());
+}
+
+RowPage SparseTable::export_waiting(uint32_t shard, uint64_t cursor, size_t max_rows) const {
+  const Stretch stretch = stretch_of(shard);
+  const Subtable& subtable = *subtables_[stretch.subtable];
+  RowPage page;
+  std::shared_lock lock(subtable.lock);
+  const auto known = subtable.waiting.page(std::max(cursor, stretch.begin), stretch.end, max_rows);
+  for (const auto& [position, tally] : known) {
+    page.keys.push_back(unhash_key(hash_of_position(stretch.subtable, position)));
+    page.updates.push_back(0);
+    page.last_seen.push_back(tally.last_seen);
+    page.weights.insert(page.weights.end(), {tally.shows, tally.clicks});
+  }
+  page.done = known.size() < max_rows;
+  page.next = page.done ? 0 : known.back().first + 1;
+  return page;
+}
+
+RowPage SparseTable::export_removed(uint32_t shard, uint64_t cursor, size_t max_rows, uint64_t since) const {
+  const Stretch stretch = stretch_of(shard);
+  const Subtable& subtable = *subtables_[stretch.subtable];
+  std::shared_lock lock(subtable.lock);
+  const uint64_t first = std::max(cursor, stretch.begin);
+  std::vector<Removed> found;
+  std::copy_if(subtable.removed.begin(), subtable.removed.end(), std::back_inserter(found),
+               [&](const Removed& removed) {
+                 return removed.era >= since && removed.position >= first && removed.position < stretch.end;
+               });
+  // A key may have been removed, made and removed again: once is enough.
+  std::sort(found.begin(), found.end(), [](const Removed& a, const Removed& b) { return a.position < b.position; });
+  const auto same = [](const Removed& a, const Removed& b) { return a.position == b.position; };
+  found.erase(std::unique(found.begin(), found.end(), same), found.end());
+  RowPage page;
+  page.done = found.size() <= max_rows;
+  if (!page.done) found.resize(max_rows);
+  for (const Removed& removed : found) {
+    page.keys.push_back(unhash_key(hash_of_position(stretch.subtable, removed.position)));
+    page.updates.push_back(0);
+    page.last_seen.push_back(removed.era);
+  }
+  page.next = page.done ? 0 : found.back().position + 1;
+  return page;
 }
 
 RowPage SparseTable::page_of_entries(const Subtable& subtable, uint32_t number, uint64_t cursor, unsigned __int128 end,
-                                     size_t max_rows) const {
+                                     size_t max_rows, uint64_t since) const {
   RowPage page;
   page.done = true;
   const Index& index = subtable.index;
@@ -47,6 +89,7 @@ RowPage SparseTable::page_of_entries(const Subtable& subtable, uint32_t number, 
     if (i >= line && !index.lines()[i - 1].full()) break;
     for (const Entry& entry : index.lines()[i].entries) {
       if (entry.row() == 0 || entry.position() < cursor || entry.position() >= limit) continue;
+      if (entry.last_seen() < since) continue;
       const std::byte* row = subtable.arena.row(entry.row());
       page.keys.push_back(unhash_key(hash_of_position(number, entry.position())));
       page.updates.push_back(entry.updates());
@@ -77,7 +120,21 @@ void SparseTable::import_rows(const RowPage& page) {
     std::byte* row = subtable.arena.row(entry->row());
     write_weights(row, page.weights.data() + i * dim_);
     std::copy_n(page.state.data() + i * state_floats_, state_floats_, state_of(row));
-    entry->set_counters(page.updates[i], LastSeen(page.last_seen[i]));
+    entry->set_counters(page.updates[i], LastSeen(std::max(page.last_seen[i], subtable.era)));
+    subtable.waiting.remove(position_of_hash(hash));
+  }
+}
+
+void SparseTable::import_waiting(const RowPage& page) {
+  const size_t count = page.keys.size();
+  FLOTA_CHECK(page.last_seen.size() == count && page.weights.size() == count * kScoreFloats,
+              "import: columns of another size");
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = hash_key(page.keys[i]);
+    Subtable& subtable = *subtables_[subtable_of_hash(hash)];
+    std::lock_guard lock(subtable.lock);
+    const float* tally = page.weights.data() + i * kScoreFloats;
+    subtable.waiting.put(position_of_hash(hash), {tally[0], tally[1], page.last_seen[i]});
   }
 }
 

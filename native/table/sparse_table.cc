@@ -1,5 +1,3 @@
-#include "table/sparse_table.h"
-
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -9,13 +7,13 @@
 #include "common/check.h"
 #include "common/half.h"
 #include "common/row_copy.h"
+#include "table/sparse_run.h"
 
 namespace flota {
 namespace {
 
-// Keys of one run, and how many runs are on their way between the stages of for_each_run. Longer runs and more of them
-// keep more rows in the cache than it holds, fewer let memory idle.
-constexpr size_t kMaxRun = 32;
+// How many runs are on their way between the stages of for_each_run. More of them keep more rows in the cache than it
+// holds, fewer let memory idle.
 constexpr size_t kLinesAhead = 3;
 constexpr size_t kRowsAhead = 3;
 constexpr size_t kLateAhead = 2;
@@ -32,32 +30,22 @@ size_t run_limit(size_t touched_bytes) { return std::clamp<size_t>(131072 / touc
 
 }  // namespace
 
-// Consecutive keys of one subtable, on their way through the stages of for_each_run.
-struct SparseTable::Run {
-  size_t first;  // place of the first key in the batch
-  size_t size;
-  uint32_t subtable;
-  uint32_t late;  // a bit for each key that is not in its home line and has not been looked for further on
-  bool whole;     // all rows were found, as far as was looked
-  uint64_t position[kMaxRun];
-  Entry* entry[kMaxRun];
-  std::byte* row[kMaxRun];  // null: missing
-};
-static_assert(kMaxRun <= 32);
-
 SparseTable::SparseTable(const TableSpec& spec)
     : spec_(spec),
       dim_(spec.dim),
       weight_bytes_(weight_bytes(spec)),
+      rule_floats_(0),
       state_floats_(0),
       row_bytes_(0),
       rule_(Rule::make(spec.rule)),
       initializer_(spec.init, spec.seed) {
   FLOTA_CHECK(spec.kind == TableKind::kSparse, "a sparse table needs a sparse spec");
-  state_floats_ = rule_->state_slots() * dim_;
+  rule_floats_ = rule_->state_slots() * dim_;
+  state_floats_ = rule_floats_ + (spec.admission.keeps_scores() ? kScoreFloats : 0);
   row_bytes_ = weight_bytes_ + state_floats_ * sizeof(float);
+  const uint64_t most_waiting = spec.admission.waiting / kShards;
   for (uint32_t i = 0; i < kSubtables; ++i)
-    subtables_[i] = std::make_unique<Subtable>(index_pool_, row_pool_, i, row_bytes_);
+    subtables_[i] = std::make_unique<Subtable>(index_pool_, row_pool_, i, row_bytes_, most_waiting);
 }
 
 void SparseTable::read_weights(const std::byte* row, float* out) const {
@@ -159,7 +147,11 @@ void SparseTable::create_missing(Subtable& subtable, Run& run) {
     run.entry[i] = entry;
     run.row[i] = subtable.arena.row(entry->row());
   }
-  if (subtable.index.moves() == moves) return;
+  if (subtable.index.moves() != moves) refind(subtable, run);
+}
+
+// After entries have changed their places.
+void SparseTable::refind(const Subtable& subtable, Run& run) {
   for (size_t i = 0; i < run.size; ++i) run.entry[i] = subtable.index.find(run.position[i]);
 }
 
@@ -175,8 +167,9 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
     initializer_.fill(key, 0, weights);
     write_weights(data, weights.data());
   }
-  if (state_floats_ > 0) rule_->init_state({state_of(data), state_floats_}, dim_);
+  if (rule_floats_ > 0) rule_->init_state({state_of(data), rule_floats_}, dim_);
   Entry* entry = subtable.index.insert(position, row);
+  entry->set_counters(0, LastSeen(subtable.era));
   subtable.lines_hint.store(subtable.index.lines(), std::memory_order_relaxed);
   subtable.home_lines_hint.store(subtable.index.home_lines(), std::memory_order_relaxed);
   return entry;
@@ -225,6 +218,16 @@ void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, 
 
 void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out) const {
   float* target = out + run.first * dim_;
+  if (!run.whole && !spec_.admission.admits_all()) {
+    for (size_t i = 0; i < run.size; ++i) {
+      if (run.row[i] == nullptr) {
+        std::fill_n(target + i * dim_, dim_, 0.0f);
+      } else {
+        read_weights(run.row[i], target + i * dim_);
+      }
+    }
+    return;
+  }
   if (spec_.storage == Storage::kFloat32) {
     const size_t dim = dim_;
     for (size_t i = 0; i < run.size; ++i) {
@@ -255,7 +258,7 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
   using Lock = std::shared_lock<ReadWriteLock>;
   auto make = [&](Subtable& subtable, Run& run, Lock& lock) {
-    if (missing == Missing::kInitial) return false;
+    if (missing == Missing::kInitial || !spec_.admission.admits_all()) return false;
     lock.unlock();
     {
       std::lock_guard writing(subtable.lock);
@@ -279,21 +282,34 @@ std::vector<Key> SparseTable::missing(std::span<const Key> keys) {
   return found;
 }
 
-void SparseTable::update(const Step& step, const Run& run, const float* gradients) {
-  const LastSeen seen(step.step);
+void SparseTable::update(const Step& step, uint64_t seen, const Run& run, const float* gradients) {
+  if (run.whole) {
+    update_stretch(step, LastSeen(seen), run, 0, run.size, gradients);
+    return;
+  }
+  for (size_t begin = 0, end = 0; begin < run.size; begin = end + 1) {
+    for (end = begin; end < run.size && run.row[end] != nullptr; ++end) {
+    }
+    if (begin < end) update_stretch(step, LastSeen(seen), run, begin, end, gradients);
+  }
+}
+
+// Requires: the rows from `begin` to before `end` are there.
+void SparseTable::update_stretch(const Step& step, LastSeen seen, const Run& run, size_t begin, size_t end,
+                                 const float* gradients) {
   RowView views[kMaxRun];
-  for (size_t i = 0; i < run.size; ++i) {
+  for (size_t i = begin; i < end; ++i) {
     views[i] = {reinterpret_cast<float*>(run.row[i]), state_of(run.row[i]), run.entry[i]->updates()};
     run.entry[i]->set_counters(views[i].updates + 1, seen);
   }
   if (spec_.storage == Storage::kFloat32) {
-    rule_->update(step, dim_, {views, run.size}, gradients);
+    rule_->update(step, dim_, {views + begin, end - begin}, gradients + begin * dim_);
     return;
   }
   // One by one: a key that stands twice must find what its first gradient left.
   thread_local std::vector<float> weights;
   weights.resize(dim_);
-  for (size_t i = 0; i < run.size; ++i) {
+  for (size_t i = begin; i < end; ++i) {
     read_weights(run.row[i], weights.data());
     views[i].weights = weights.data();
     rule_->update(step, dim_, {&views[i], 1}, gradients + i * dim_);
@@ -301,8 +317,7 @@ void SparseTable::update(const Step& step, const Run& run, const float* gradient
   }
 }
 
-void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run, const float* values) {
-  const LastSeen seen(step.step);
+void SparseTable::add_or_assign(PushKind kind, const Step& step, uint64_t seen, const Run& run, const float* values) {
   thread_local std::vector<float> weights;
   weights.resize(dim_);
   for (size_t i = 0; i < run.size; ++i) {
@@ -313,24 +328,33 @@ void SparseTable::add_or_assign(PushKind kind, const Step& step, const Run& run,
       value = weights.data();
     }
     write_weights(run.row[i], value);
-    run.entry[i]->set_counters(run.entry[i]->updates(), seen);
+    run.entry[i]->set_counters(run.entry[i]->updates(), LastSeen(seen));
   }
 }
 
-void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values) {
+void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values,
+                       const Shown& shown) {
   const bool gradient = kind == PushKind::kGradient;
   const size_t touched_bytes = gradient ? row_bytes_ : weight_bytes_;
+  const bool admits = gradient && !spec_.admission.admits_all();
+  const bool scores = gradient && spec_.admission.keeps_scores();
+  uint64_t newest = newest_step_.load(std::memory_order_relaxed);
+  while (newest < step.step && !newest_step_.compare_exchange_weak(newest, step.step, std::memory_order_relaxed)) {
+  }
   auto make = [&](Subtable& subtable, Run& run, const auto& /*lock*/) {
+    if (admits) return admit_missing(subtable, run, std::max(step.step, subtable.era), shown);
     create_missing(subtable, run);
     return true;
   };
   for_each_run<std::unique_lock<ReadWriteLock>>(keys, touched_bytes, make, [&](const Run& run) {
     const float* run_values = values + run.first * dim_;
-    if (gradient) {
-      update(step, run, run_values);
-    } else {
-      add_or_assign(kind, step, run, run_values);
+    const uint64_t seen = std::max(step.step, subtables_[run.subtable]->era);
+    if (!gradient) {
+      add_or_assign(kind, step, seen, run, run_values);
+      return;
     }
+    if (scores) count_shown(run, shown);
+    update(step, seen, run, run_values);
   });
 }
 
@@ -343,11 +367,29 @@ uint64_t SparseTable::rows() const {
   return total;
 }
 
+uint64_t SparseTable::waiting() const {
+  uint64_t total = 0;
+  for (const auto& subtable : subtables_) {
+    std::shared_lock lock(subtable->lock);
+    total += subtable->waiting.size();
+  }
+  return total;
+}
+
+uint64_t SparseTable::forgotten() const {
+  uint64_t total = 0;
+  for (const auto& subtable : subtables_) {
+    std::shared_lock lock(subtable->lock);
+    total += subtable->waiting.forgotten();
+  }
+  return total;
+}
+
 size_t SparseTable::bytes() const {
   size_t total = sizeof(*this) + sizeof(Subtable) * kSubtables;
   for (const auto& subtable : subtables_) {
     std::shared_lock lock(subtable->lock);
-    total += subtable->index.bytes() + subtable->arena.bytes();
+    total += subtable->index.bytes() + subtable->arena.bytes() + subtable->waiting.bytes();
   }
   return total;
 }

@@ -11,15 +11,18 @@
 #include "common/initializer.h"
 #include "common/push.h"
 #include "common/read_write_lock.h"
+#include "common/shrink.h"
 #include "common/spec.h"
 #include "optim/rule.h"
 #include "table/arena.h"
 #include "table/index.h"
 #include "table/row_page.h"
+#include "table/waiting_keys.h"
 
 namespace flota {
 
-// What a pull does with a key that has no row yet.
+// What a pull does with a key that has no row yet. Where keys are admitted by what is seen of them, it gives zeros and
+// makes nothing either way.
 enum class Missing : uint8_t {
   kCreate = 1,   // makes the row
   kInitial = 2,  // gives the values the row would begin with, and makes nothing
@@ -39,39 +42,73 @@ class SparseTable {
   // Copies each key's row into `out`. Thread safety: any thread. Requires: out.size() == keys.size() * dim().
   void pull(std::span<const Key> keys, std::span<float> out, Missing missing);
 
-  // Applies `values` (keys.size() * dim() floats) to the keys' rows, making those that are missing. A key that stands
-  // twice is updated twice. Thread safety: any thread.
-  void push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values);
+  // Applies `values` (keys.size() * dim() floats) to the keys' rows, making those that are missing; gradients make
+  // those that are admitted, and say by `shown` what was seen of them. A key that stands twice is updated twice. Thread
+  // safety: any thread.
+  void push(PushKind kind, const Step& step, std::span<const Key> keys, const float* values, const Shown& shown = {});
 
   // The keys that have no row. Thread safety: any thread.
   std::vector<Key> missing(std::span<const Key> keys);
 
   // Whole rows of one virtual shard in the index's order, at most about `max_rows`, from `cursor` (0: the beginning)
-  // on. Every row that is there from the first page to the last comes exactly once, also when the table grows in
-  // between.
-  RowPage export_shard(uint32_t shard, uint64_t cursor, size_t max_rows) const;
+  // on; those that were not seen since an era are left out. Every row that is there from the first page to the last
+  // comes exactly once, also when the table grows in between.
+  RowPage export_shard(uint32_t shard, uint64_t cursor, size_t max_rows, uint64_t since = 0) const;
+  // The same of keys that have no row yet: `weights` has their shows and clicks.
+  RowPage export_waiting(uint32_t shard, uint64_t cursor, size_t max_rows) const;
+  // The same of keys whose rows were removed since an era, as far as it was told to keep them.
+  RowPage export_removed(uint32_t shard, uint64_t cursor, size_t max_rows, uint64_t since) const;
 
   // Makes or overwrites whole rows. Requires: columns of the right sizes.
   void import_rows(const RowPage& page);
+  void import_waiting(const RowPage& page);
+  void remove_rows(std::span<const Key> keys);
+
+  // Eras: whatever is done to a row from here on shows in its last_seen, which is `era` or later.
+  void begin_era(uint64_t era);
+  uint64_t era() const;
+  // The latest step that any push has brought.
+  uint64_t newest_step() const { return newest_step_.load(std::memory_order_relaxed); }
+  // Remembers rows that are removed from here on, and those that were since an era.
+  void keep_removed(uint64_t since);
+
+  // Removes rows; returns how many.
+  uint64_t shrink(const ShrinkSpec& spec);
 
   uint32_t dim() const { return dim_; }
   size_t state_floats() const { return state_floats_; }
   uint64_t rows() const;
-  size_t bytes() const;  // memory of rows and index
+  uint64_t waiting() const;    // keys that are counted and have no row yet
+  uint64_t forgotten() const;  // of those, how many were forgotten for want of room
+  size_t bytes() const;        // memory of rows, index and waiting keys
   const TableSpec& spec() const { return spec_; }
 
  private:
   struct Run;
 
+  struct Removed {
+    uint64_t position;
+    uint64_t era;
+  };
   struct alignas(64) Subtable {
-    Subtable(PagePool& index_pool, PagePool& row_pool, uint32_t number, size_t row_bytes)
-        : index(index_pool, number), arena(row_pool, row_bytes, number) {}
+    Subtable(PagePool& index_pool, PagePool& row_pool, uint32_t number, size_t row_bytes, uint64_t most_waiting)
+        : index(index_pool, number), arena(row_pool, row_bytes, number), waiting(most_waiting) {}
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
     mutable ReadWriteLock lock;
     Index index;
     Arena arena;
+    uint64_t era = 0;
+    bool keeps_removed = false;
+    WaitingKeys waiting;
+    std::vector<Removed> removed;
+  };
+  // A virtual shard as one stretch of a subtable's positions.
+  struct Stretch {
+    uint32_t subtable;
+    uint64_t begin;
+    unsigned __int128 end;
   };
 
   template <class Lock, class Make, class Use>
@@ -82,21 +119,35 @@ class SparseTable {
   void find_late_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
   void create_missing(Subtable& subtable, Run& run);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
-  void update(const Step& step, const Run& run, const float* gradients);
-  void add_or_assign(PushKind kind, const Step& step, const Run& run, const float* values);
+  bool admit_missing(Subtable& subtable, Run& run, uint64_t seen, const Shown& shown);
+  bool admits(Subtable& subtable, uint32_t number, uint64_t position, WaitingKeys::Tally& tally, uint64_t draw) const;
+  static void refind(const Subtable& subtable, Run& run);
+  void update(const Step& step, uint64_t seen, const Run& run, const float* gradients);
+  void update_stretch(const Step& step, LastSeen seen, const Run& run, size_t begin, size_t end,
+                      const float* gradients);
+  void count_shown(const Run& run, const Shown& shown) const;
+  void add_or_assign(PushKind kind, const Step& step, uint64_t seen, const Run& run, const float* values);
   void read_weights(const std::byte* row, float* out) const;
   void write_weights(std::byte* row, const float* values) const;
   float* state_of(std::byte* row) const { return reinterpret_cast<float*>(row + weight_bytes_); }
+  float* score_of(std::byte* row) const { return state_of(row) + rule_floats_; }
+  double norm_of(const std::byte* row) const;
+  bool stays(const ShrinkSpec& spec, const Subtable& subtable, const Entry& entry) const;
+  template <class Keep>
+  uint64_t remove_all_but(Subtable& subtable, Keep keep);
+  static Stretch stretch_of(uint32_t shard);
   RowPage page_of_entries(const Subtable& subtable, uint32_t number, uint64_t cursor, unsigned __int128 end,
-                          size_t max_rows) const;
+                          size_t max_rows, uint64_t since) const;
 
   TableSpec spec_;
   uint32_t dim_;
   size_t weight_bytes_;  // of a row, up to its state
+  size_t rule_floats_;   // of its state, up to its score
   size_t state_floats_;
   size_t row_bytes_;
   std::unique_ptr<const Rule> rule_;
   Initializer initializer_;
+  std::atomic<uint64_t> newest_step_{0};
   PagePool index_pool_;  // apart from the rows: what an index gives back lies side by side and can be given on whole
   PagePool row_pool_;
   std::array<std::unique_ptr<Subtable>, kSubtables> subtables_;

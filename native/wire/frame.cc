@@ -75,6 +75,10 @@ const char* to_string(MessageKind kind) {
       return "letter";
     case MessageKind::kReceive:
       return "receive";
+    case MessageKind::kEra:
+      return "era";
+    case MessageKind::kShrink:
+      return "shrink";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

@@ -12,7 +12,7 @@
 namespace flota {
 
 inline constexpr uint32_t kFrameMagic = 0x41544c46;  // "FLTA"
-inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr uint8_t kProtocolVersion = 2;
 inline constexpr size_t kHeaderBytes = 32;
 inline constexpr size_t kTrailerBytes = 8;
 inline constexpr uint16_t kFlagChecksum = 1;
@@ -39,6 +39,8 @@ enum class MessageKind : uint8_t {
   kRestoreLeases = 17,
   kSend = 18,
   kReceive = 19,
+  kEra = 20,
+  kShrink = 21,
   kReply = 64,
   kError = 65,
 };

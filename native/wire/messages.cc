@@ -37,6 +37,27 @@ Result<RuleSpec> decode_rule(Reader& in) {
   return rule;
 }
 
+void encode_admission(const AdmissionSpec& admission, Writer& out) {
+  out.put(static_cast<uint8_t>(admission.kind));
+  out.pad();
+  for (double value : {admission.threshold, admission.probability, admission.show_weight, admission.click_weight}) {
+    out.put(value);
+  }
+  out.put(admission.waiting);
+}
+
+Result<AdmissionSpec> decode_admission(Reader& in) {
+  AdmissionSpec admission;
+  FLOTA_ASSIGN(admission.kind, get_enum(in, AdmissionKind::kShowClick, "admission"));
+  in.get_array<uint8_t>(7);
+  for (double* value :
+       {&admission.threshold, &admission.probability, &admission.show_weight, &admission.click_weight}) {
+    *value = in.get<double>();
+  }
+  admission.waiting = in.get<uint64_t>();
+  return admission;
+}
+
 void encode_spec(const TableSpec& spec, Writer& out) {
   out.put_string(spec.name);
   out.put(static_cast<uint8_t>(spec.kind));
@@ -47,6 +68,7 @@ void encode_spec(const TableSpec& spec, Writer& out) {
   out.put(spec.seed);
   for (double value : {spec.init.a, spec.init.b, spec.init.low, spec.init.high}) out.put(value);
   encode_rule(spec.rule, out);
+  encode_admission(spec.admission, out);
   out.put(static_cast<uint64_t>(spec.shape.size()));
   for (uint64_t side : spec.shape) out.put(side);
   out.put(static_cast<uint64_t>(spec.blocks.size()));
@@ -68,6 +90,7 @@ Result<TableSpec> decode_spec(Reader& in) {
   spec.seed = in.get<uint64_t>();
   for (double* value : {&spec.init.a, &spec.init.b, &spec.init.low, &spec.init.high}) *value = in.get<double>();
   FLOTA_ASSIGN(spec.rule, decode_rule(in));
+  FLOTA_ASSIGN(spec.admission, decode_admission(in));
   auto sides = in.get<uint64_t>();
   if (sides > kMaxSides) return malformed("a table description has too many sides");
   for (uint64_t i = 0; i < sides; ++i) spec.shape.push_back(in.get<uint64_t>());
@@ -193,6 +216,7 @@ void PushHead::encode(Writer& out) const {
   out.put(dim);
   out.put(static_cast<uint8_t>(kind));
   out.put(static_cast<uint8_t>(element));
+  out.put(told);
   out.pad();
 }
 
@@ -213,7 +237,9 @@ Result<PushHead> PushHead::decode(Reader& in) {
   head.dim = in.get<uint32_t>();
   FLOTA_ASSIGN(head.kind, get_enum(in, PushKind::kAssign, "push kind"));
   FLOTA_ASSIGN(head.element, get_enum(in, Storage::kBFloat16, "element type"));
-  in.get_array<uint8_t>(6);
+  head.told = in.get<uint8_t>();
+  in.get_array<uint8_t>(5);
+  if (head.told > 2) return malformed("a push tells more of its keys than is known");
   if (!in.ok()) return malformed("a push is shorter than its fields say");
   if (!std::isfinite(head.lr) || !std::isfinite(head.scale) || head.lr < 0) {
     return invalid("a push's learning rate must be a finite number from 0 on, and its scale finite");
@@ -229,10 +255,17 @@ Result<Push> Push::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   FLOTA_ASSIGN(PushHead head, PushHead::decode(in));
   if (head.element != Storage::kFloat32) return malformed("rows travel in float32");
-  Push message{head, {}, {}};
+  Push message{head, {}, {}, {}, {}};
   message.keys = in.get_array<Key>(message.count);
   message.values = in.get_array<float>(uint64_t{message.count} * message.dim);
+  if (head.told > 0) message.shows = in.get_array<float>(message.count);
+  if (head.told > 1) message.clicks = in.get_array<float>(message.count);
   FLOTA_TRY(in.finish("a push"));
+  const auto is_count = [](float value) { return value >= 0 && value <= static_cast<float>(kMaxCount); };
+  if (!std::all_of(message.shows.begin(), message.shows.end(), is_count) ||
+      !std::all_of(message.clicks.begin(), message.clicks.end(), is_count)) {
+    return invalid("shows and clicks must be from 0 to " + std::to_string(kMaxCount));
+  }
   return message;
 }
 
@@ -353,6 +386,9 @@ void Export::encode(Writer& out) const {
   out.put(cursor);
   out.put(shard);
   out.put(max_rows);
+  out.put(since);
+  out.put(static_cast<uint8_t>(part));
+  out.pad();
 }
 
 Result<Export> Export::decode(std::span<const std::byte> payload) {
@@ -362,6 +398,9 @@ Result<Export> Export::decode(std::span<const std::byte> payload) {
   message.cursor = in.get<uint64_t>();
   message.shard = in.get<uint32_t>();
   message.max_rows = in.get<uint32_t>();
+  message.since = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.part, get_enum(in, RowsOf::kRemoved, "part of a table"));
+  in.get_array<uint8_t>(7);
   FLOTA_TRY(in.finish("an export"));
   if (message.max_rows == 0) return invalid("an export must ask for at least one row a page");
   return message;
@@ -374,6 +413,7 @@ void Rows::encode(Writer& out) const {
   out.put(dim);
   out.put(state_floats);
   out.put(static_cast<uint8_t>(done));
+  out.put(static_cast<uint8_t>(part));
   out.pad();
   out.put_array(keys);
   out.put_array(updates);
@@ -391,7 +431,8 @@ Result<Rows> Rows::decode(std::span<const std::byte> payload) {
   message.dim = in.get<uint32_t>();
   message.state_floats = in.get<uint32_t>();
   FLOTA_ASSIGN(message.done, get_bool(in, "done"));
-  in.get_array<uint8_t>(7);
+  FLOTA_ASSIGN(message.part, get_enum(in, RowsOf::kRemoved, "part of a table"));
+  in.get_array<uint8_t>(6);
   // Before any multiplication: a count that fits the payload's keys fits everything after it.
   if (count > in.left() / sizeof(Key)) return malformed("rows are shorter than their fields say");
   message.keys = in.get_array<Key>(count);

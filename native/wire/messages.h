@@ -98,6 +98,8 @@ struct PushHead {
   float scale = 1;
   uint32_t count = 0;
   uint32_t dim = 0;
+  // Sparse: how often the keys appeared, and how often with a click, follows the values: so many of the two columns.
+  uint8_t told = 0;
 
   void encode(Writer& out) const;
   static Result<PushHead> decode(Reader& in);
@@ -105,6 +107,8 @@ struct PushHead {
 struct Push : PushHead {
   std::span<const Key> keys;
   std::span<const float> values;
+  std::span<const float> shows;   // as many as keys, or none
+  std::span<const float> clicks;  // the same
   static Result<Push> decode(std::span<const std::byte> payload);
 };
 struct PushDense : PushHead {
@@ -237,11 +241,17 @@ struct StatisticsReply {
   static Result<StatisticsReply> decode(std::span<const std::byte> payload);
 };
 
+// What of a table: its rows; of a sparse one also the keys that are counted and have none yet (two floats each: shows
+// and clicks), and those whose rows were removed (the key alone).
+enum class RowsOf : uint8_t { kTable = 1, kWaiting = 2, kRemoved = 3 };
+
 struct Export {
   uint64_t table = 0;
   uint64_t cursor = 0;
   uint32_t shard = 0;  // dense: the block's id
   uint32_t max_rows = 0;
+  uint64_t since = 0;  // sparse: what was not touched since this era is left out
+  RowsOf part = RowsOf::kTable;
 
   void encode(Writer& out) const;
   static Result<Export> decode(std::span<const std::byte> payload);
@@ -259,6 +269,7 @@ struct Rows {
   std::span<const uint64_t> last_seen;
   std::span<const float> weights;
   std::span<const float> state;
+  RowsOf part = RowsOf::kTable;
 
   void encode(Writer& out) const;
   static Result<Rows> decode(std::span<const std::byte> payload);

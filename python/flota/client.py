@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Literal
 
 from flota import _core, config
+from flota.admission import Admission, checked, to_native
 from flota.checks import whole
 from flota.errors import InvalidArgument
 from flota.initializer import Constant, Initializer
@@ -131,15 +132,18 @@ class Client:
         seed: int | None = None,
         storage: Storage = "float32",
         allow_nonfinite: bool = False,
+        admission: Admission | None = None,
         timeout: float | None = None,
     ) -> SparseTable:
         """Makes a table of rows with ``dim`` weights for any 64-bit keys, or opens it if it exists with just these
         settings (any other raises ``TableMismatch``).
 
         A row's first value depends on the seed and the key only; without a seed, one follows from the table's name.
+        ``admission`` (``flota.admission``): which keys get rows, where not all do.
         """
         spec = self._spec(name, rule, init, seed, storage, allow_nonfinite)
         spec.dim = whole("dim", dim, 1, 65536)
+        spec.admission = to_native(checked(admission))
         return SparseTable(self._session, self._session.native.create_sparse(spec, self._session.time(timeout)))
 
     def create_dense_table(

@@ -13,6 +13,7 @@ import torch
 from flota import _core
 from flota.arrays import Array, Keys, Values, address, as_keys, as_values, output_like
 from flota.checks import whole
+from flota.eras import RowsOf, Shrinking, Standing, check_scores
 from flota.errors import InvalidArgument
 from flota.pages import NativePage, Place, RowPage, ShardPage, export_shards
 
@@ -125,14 +126,25 @@ class _Table:
             self._pushed if step is None else whole("step", step, 0, (1 << 64) - 1),
         )
 
-    def _import(self, page: RowPage, dim: int, state_floats: int, timeout: float | None) -> None:
+    def _import(
+        self, page: RowPage, dim: int, state_floats: int, timeout: float | None, part: RowsOf = RowsOf.table
+    ) -> None:
         columns = page.columns(f"table {self.name!r}", dim, state_floats)
         self._session.native.import_rows(
-            self._table, len(columns.keys), dim, state_floats, *columns.addresses(), self._session.time(timeout)
+            self._table, len(columns.keys), dim, state_floats, *columns.addresses(), self._session.time(timeout), part
         )
 
-    def _export(self, places: list[Place], max_rows: int, timeout: float | None) -> list[NativePage]:
-        return self._session.native.export_pages(self._table, places, max_rows, self._session.time(timeout))
+    def _export(
+        self,
+        places: list[Place],
+        max_rows: int,
+        timeout: float | None,
+        part: RowsOf = RowsOf.table,
+        since: int = 0,
+    ) -> list[NativePage]:
+        return self._session.native.export_pages(
+            self._table, places, max_rows, self._session.time(timeout), part, since
+        )
 
 
 class SparseTable(_Table):
@@ -266,19 +278,48 @@ class SparseTable(_Table):
             yield part.page
 
     def export_shards(
-        self, shards: Sequence[int] | None = None, *, page_rows: int = 4096, timeout: float | None = None
+        self,
+        shards: Sequence[int] | None = None,
+        *,
+        page_rows: int = 4096,
+        timeout: float | None = None,
+        part: RowsOf = RowsOf.table,
+        since: int = 0,
     ) -> Iterator[ShardPage]:
-        """``export``, with the shards that each page is of."""
+        """``export``, with the shards that each page is of. ``since``: what was not touched since an era is left out;
+        ``part``: of keys that wait for their rows, or whose rows were removed."""
         return export_shards(
-            lambda places, rows: self._export(places, rows, timeout),
+            lambda places, rows: self._export(places, rows, timeout, part, since),
             range(_core.SHARDS) if shards is None else shards,
             page_rows,
         )
 
-    def import_rows(self, page: RowPage, timeout: float | None = None) -> None:
+    def import_rows(self, page: RowPage, timeout: float | None = None, *, part: RowsOf = RowsOf.table) -> None:
         """Makes or overwrites whole rows: weights, state and counters."""
         dim, state_floats = page.weights.shape[-1], page.state.shape[-1]
-        self._import(page, dim, state_floats, timeout)
+        self._import(page, dim, state_floats, timeout, part)
+
+    def stand(self, *, begin: int = 0, lineage: int = 0, keep_since: int = 0) -> Standing:
+        """Where the table stands on its servers; see ``flota.eras``."""
+        told = self._session.native.era(self._table, begin, lineage, keep_since, self._session.time(None))
+        lineages = {server for _, server, _ in told}
+        return Standing(
+            max(newest for newest, _, _ in told), lineages.pop() if len(lineages) == 1 else 0, tuple(told[0][2])
+        )
+
+    def shrink(self, which: Shrinking, era: int) -> int:
+        """Removes rows on all servers, exactly once; returns how many."""
+        check_scores(self.spec, which)
+        return self._session.native.shrink(
+            self._table,
+            era,
+            which.max_age or 0,
+            which.decay,
+            which.min_score,
+            which.min_norm,
+            which.everything,
+            self._session.time(None),
+        )
 
 
 class DenseTable(_Table):

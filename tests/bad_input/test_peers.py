@@ -28,6 +28,7 @@ from raw_peer import (
     STATISTICS,
     UNAUTHENTICATED,
     UNKNOWN_TABLE,
+    VERSION,
     VERSION_MISMATCH,
     Push,
     RawPeer,
@@ -65,7 +66,7 @@ def test_a_server_that_does_not_know_the_secret_is_not_trusted(cluster):
     def impostor(listener):
         connection, _ = listener.accept()
         with connection:
-            connection.sendall(struct.pack("<4sHH", b"FOLH", 1, 1) + bytes(32))
+            connection.sendall(struct.pack("<4sHH", b"FOLH", VERSION, VERSION) + bytes(32))
             connection.recv(72, socket.MSG_WAITALL)
             connection.sendall(struct.pack("<IIIIQ", 0, 0, 0, 1, 1) + bytes(32))
 
@@ -120,7 +121,7 @@ def test_silent_peers_do_not_keep_others_out(cluster):
             peer.socket.close()
 
 
-@pytest.mark.parametrize("version", [0, 2, 65535])
+@pytest.mark.parametrize("version", [0, 1, 3, 65535])
 def test_another_protocol_version_is_refused_by_the_server(cluster, client, version):
     before = counted(client, "refused_handshakes")
     with RawPeer(cluster.endpoints[0]) as peer:
@@ -153,8 +154,8 @@ def answering(*greetings):
 
 
 def test_a_server_of_another_protocol_version_is_named(cluster):
-    listener, endpoint = answering(struct.pack("<4sHH32x", b"FOLH", 2, 3))
-    with listener, pytest.raises(VersionMismatch, match=r"versions 2 to 3, this client version 1; install the same"):
+    listener, endpoint = answering(struct.pack("<4sHH32x", b"FOLH", 3, 4))
+    with listener, pytest.raises(VersionMismatch, match=r"versions 3 to 4, this client version 2; install the same"):
         Client([endpoint], secret=cluster.secret)
 
 
@@ -184,7 +185,7 @@ def test_a_raw_peer_that_knows_the_wire_is_served(peer):
 BROKEN_FRAMES = {
     "not a frame": b"\0" * 64,
     "another magic number": b"ABCD" + frame(STATISTICS)[4:],
-    "another version": frame(STATISTICS, version=2),
+    "another version": frame(STATISTICS, version=3),
     "unknown kind": frame(99),
     "reserved flags": frame(STATISTICS, flags=3),
     "no payload checksum": header(STATISTICS, 0, flags=0),

@@ -106,7 +106,7 @@ void set_field(Bytes& bytes, size_t at, T value) {
 }
 
 // A client's hello as docs/wire_format.md describes it, made here from scratch.
-Bytes client_hello(const Bytes& server_hello, const std::string& secret, uint16_t version = 1, uint16_t flags = 0) {
+Bytes client_hello(const Bytes& server_hello, const std::string& secret, uint16_t version = 2, uint16_t flags = 0) {
   Bytes hello(kClientHello);
   set_field(hello, 0, uint32_t{0x484c4f46});
   set_field(hello, 4, version);
@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(the_messages_are_as_documented) {
   ByHand server;
   const Bytes hello = server.take(kServerHello);
   BOOST_TEST(field<uint32_t>(hello, 0) == 0x484c4f46u);
-  BOOST_TEST(field<uint16_t>(hello, 4) == 1u);
-  BOOST_TEST(field<uint16_t>(hello, 6) == 1u);
+  BOOST_TEST(field<uint16_t>(hello, 4) == 2u);
+  BOOST_TEST(field<uint16_t>(hello, 6) == 2u);
   server.give(client_hello(hello, kSecret));
   const Bytes proof = server.take(kServerProof);
   BOOST_TEST(field<uint32_t>(proof, 0) == 0u);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(every_changed_bit_of_a_hello_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(another_version_is_refused_on_the_server) {
-  for (uint16_t version : {0, 2, 65535}) {
+  for (uint16_t version : {0, 1, 3, 65535}) {
     ByHand server;
     server.give(client_hello(server.take(kServerHello), kSecret, version));
     const Bytes proof = server.take(kServerProof);
@@ -241,13 +241,13 @@ BOOST_AUTO_TEST_CASE(another_version_is_refused_on_the_client) {
   auto sockets = unix_ends();
   Bytes hello(kServerHello);
   set_field(hello, 0, uint32_t{0x484c4f46});
-  set_field(hello, 4, uint16_t{2});
-  set_field(hello, 6, uint16_t{3});
+  set_field(hello, 4, uint16_t{3});
+  set_field(hello, 6, uint16_t{4});
   value_of(sockets.server->write(hello, patience()));
   value_of(sockets.server->flush(patience()));
   auto identity = client_handshake(*sockets.client, kSecret, {}, false, patience());
   BOOST_TEST(code_of(identity) == ErrorCode::kVersion);
-  BOOST_TEST(contains(message_of(identity), "2 to 3"));
+  BOOST_TEST(contains(message_of(identity), "3 to 4"));
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_for_the_version_reaches_the_client) {
@@ -256,8 +256,8 @@ BOOST_AUTO_TEST_CASE(a_refusal_for_the_version_reaches_the_client) {
                                   [&]() -> Result<void> {
                                     Bytes hello(kServerHello);
                                     set_field(hello, 0, uint32_t{0x484c4f46});
-                                    set_field(hello, 4, uint16_t{1});
-                                    set_field(hello, 6, uint16_t{1});
+                                    set_field(hello, 4, uint16_t{2});
+                                    set_field(hello, 6, uint16_t{2});
                                     FLOTA_TRY(sockets.server->write(hello, patience()));
                                     FLOTA_TRY(sockets.server->flush(patience()));
                                     Bytes answer(kClientHello);
@@ -278,8 +278,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_lets_everybody_in_without_the_secret_is_refus
                                   [&]() -> Result<void> {
                                     Bytes hello(kServerHello);
                                     set_field(hello, 0, uint32_t{0x484c4f46});
-                                    set_field(hello, 4, uint16_t{1});
-                                    set_field(hello, 6, uint16_t{1});
+                                    set_field(hello, 4, uint16_t{2});
+                                    set_field(hello, 6, uint16_t{2});
                                     FLOTA_TRY(sockets.server->write(hello, patience()));
                                     FLOTA_TRY(sockets.server->flush(patience()));
                                     Bytes answer(kClientHello);

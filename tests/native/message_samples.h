@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/era_messages.h"
 #include "wire/frame.h"
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
@@ -37,6 +38,8 @@ Result<std::vector<std::byte>> transcode(std::span<const std::byte> payload) {
   if constexpr (requires { message.keys, message.values; }) {
     out.put_array(message.keys);
     out.put_array(message.values);
+    out.put_array(message.shows);
+    out.put_array(message.clicks);
   } else if constexpr (requires { message.blocks, message.values; }) {
     out.put_array(message.blocks);
     out.put_array(message.values);
@@ -78,6 +81,7 @@ inline TableSpec sample_spec(bool dense) {
     spec.rule.epsilon = 0.125;
     spec.rule.initial_accumulator = 2;
   }
+  if (!dense) spec.admission = {AdmissionKind::kShowClick, 10, 0, 0.125, 1, 4096};
   return spec;
 }
 
@@ -129,6 +133,20 @@ inline std::vector<std::byte> sample_push() {
   sample_push_head(3, 1).encode(out);
   out.put_array(std::span<const Key>(keys));
   out.put_array(std::span<const float>(values));
+  return taken(out);
+}
+
+inline std::vector<std::byte> sample_push_told() {
+  const std::array<Key, 3> keys = {7, 8, 9};
+  const std::array<float, 3> values = {1, -2, 0.5};
+  const std::array<float, 3> shows = {3, 1, 2};
+  const std::array<float, 3> clicks = {1, 0, 2};
+  PushHead head = sample_push_head(3, 1);
+  head.told = 2;
+  Writer out;
+  head.encode(out);
+  out.put_array(std::span<const Key>(keys));
+  for (const auto& column : {values, shows, clicks}) out.put_array(std::span<const float>(column));
   return taken(out);
 }
 
@@ -212,6 +230,7 @@ inline std::vector<Sample> all_samples() {
        transcode<DescribeTableReply>},
       {"pull", MessageKind::kPull, sample_pull(), transcode<Pull>},
       {"push", MessageKind::kPush, sample_push(), transcode<Push>},
+      {"push_told", MessageKind::kPush, sample_push_told(), transcode<Push>},
       {"push_reply", MessageKind::kReply, encoded(PushReply{true}), transcode<PushReply>},
       {"pull_dense", MessageKind::kPullDense, encoded(PullDense{table, {0, 2, 5}}), transcode<PullDense>},
       {"push_dense", MessageKind::kPushDense, sample_push_dense(), transcode<PushDense>},
@@ -237,7 +256,14 @@ inline std::vector<Sample> all_samples() {
       {"letter_over", MessageKind::kReply, encoded(LetterReply{{true}, {}}), transcode<LetterReply>},
       {"statistics_reply", MessageKind::kReply,
        encoded(StatisticsReply{{{"", "requests", 12}, {"users", "rows", 345}}}), transcode<StatisticsReply>},
-      {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000}), transcode<Export>},
+      {"export", MessageKind::kExport, encoded(Export{table, 0x40, 77, 1000, 0x60, RowsOf::kRemoved}),
+       transcode<Export>},
+      {"era", MessageKind::kEra, encoded(Era{table, 0x60, 0x2122232425262728, 0x50}), transcode<Era>},
+      {"era_reply", MessageKind::kReply, encoded(EraReply{0x61, 0x2122232425262728, {0x40, 0x50}}),
+       transcode<EraReply>},
+      {"shrink", MessageKind::kShrink,
+       encoded(Shrink{table, 0x2122232425262728, 9, 4, 0x62, 3, 30, 0.5f, 0.75, 0.25, true}), transcode<Shrink>},
+      {"shrink_reply", MessageKind::kReply, encoded(ShrinkReply{345}), transcode<ShrinkReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
        transcode<ErrorReply>},

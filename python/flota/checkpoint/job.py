@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flota import _core
+from flota.admission import score_floats, without
 from flota.checkpoint.position import going_on
 from flota.checkpoint.reader import Checkpoint, Parameter
 from flota.checkpoint.writer import CheckpointWriter
@@ -134,17 +135,18 @@ def begun_rows(
     """These rows as before their first update: with these weights (each key once), or those that follow from their
     keys."""
     keys = np.ascontiguousarray(keys)
-    begun = _core.SparseTable(spec)
+    begun = _core.SparseTable(without(spec))
     first = np.empty((len(keys), spec.dim), dtype=np.float32)
     begun.pull(_address(keys), len(keys), _address(first), True)
     order = np.argsort(keys)
     for part in export_shards(begun.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
         page = part.page
-        if weights is None:
-            yield page
-        else:
+        scores = np.zeros((len(page.keys), score_floats(spec)), dtype=np.float32)
+        state = np.concatenate([page.state, scores], axis=1)
+        given = page.weights
+        if weights is not None:
             given = weights[order[np.searchsorted(keys, page.keys, sorter=order)]]
-            yield RowPage(page.keys, page.updates, page.last_seen, given, page.state)
+        yield RowPage(page.keys, page.updates, page.last_seen, given, state)
 
 
 def _address(array: np.ndarray) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flota import _core
+from flota.admission import without
 from flota.checkpoint.job import begun_rows, import_parts
 from flota.communicator.geo import GeoStore
 from flota.communicator.stores import LocalStore, RemoteStore
@@ -30,6 +31,8 @@ def spec_of(store: Store) -> _core.TableSpec:
 
 def default_of(store: Store) -> float:
     """What a key gives that has no row, where none is made."""
+    if not spec_of(store).admission.admits_all():
+        return 0.0
     return from_native(spec_of(store).init).average()
 
 
@@ -58,7 +61,7 @@ def first_rows(spec: _core.TableSpec, keys: Keys) -> Rows:
     rows = np.empty((len(keys), spec.dim), dtype=np.float32)
     for begin in range(0, len(keys), _FIRST_ROWS):
         some = np.ascontiguousarray(keys[begin : begin + _FIRST_ROWS])
-        fresh = _core.SparseTable(spec)
+        fresh = _core.SparseTable(without(spec))
         fresh.pull(_address(some), len(some), _address(rows[begin : begin + _FIRST_ROWS]), True)
     return rows
 

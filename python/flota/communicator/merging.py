@@ -82,8 +82,11 @@ def _sum_of_rows(gradients: list[RowsGradient]) -> RowsGradient:
     batch = table.make_batch()
     places = torch.empty(len(keys), dtype=torch.int32, device="cpu")
     batch.route(keys.data_ptr(), len(keys), places.data_ptr())
+    at = 0
     for gradient in gradients:
         batch.lower_versions(gradient.batch)
+        batch.add_counts(gradient.batch, places[at:].data_ptr())
+        at += len(gradient.batch)
     values = torch.cat([gradient.values for gradient in gradients])
     sums = torch.empty(len(batch), table.dim, device="cpu")
     _core.sum_rows(places.data_ptr(), len(keys), values.data_ptr(), table.dim, sums.data_ptr(), len(batch))

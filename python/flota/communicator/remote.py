@@ -209,6 +209,11 @@ class RemoteTables:
 
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
+        if self._weights_only and options.admission is not None:
+            raise InvalidArgument(
+                f"table {options.name!r}: admission={options.admission} is for sync and async mode: in Geo mode each "
+                "worker trains rows of its own before servers see them"
+            )
         if not self._weights_only and options.rule is None:
             optimizer.fix(group)
         table = self.job.client.create_sparse_table(
@@ -217,6 +222,7 @@ class RemoteTables:
             rule=SGD() if self._weights_only else options.rule or rule_of(optimizer.wrapped, group),
             init=options.init,
             seed=options.seed,
+            admission=options.admission,
         )
         store = RemoteStore(table, self._pull_ahead)
         handle.store = store

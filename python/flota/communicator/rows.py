@@ -141,6 +141,11 @@ def train_rows(
     server rule stands for."""
     if options.rule is None:
         if any_optimizer and not has_rule(optimizer.wrapped, group):
+            if options.admission is not None:
+                raise InvalidArgument(
+                    f"table {options.name!r}: admission={options.admission} needs an optimizer that a rule of "
+                    f"flota.rules stands for, not {type(optimizer.wrapped).__name__}"
+                )
             return TorchRows(make_table(SGD()), options, optimizer.wrapped, group)
         optimizer.fix(group)
     return RuleRows(make_table(options.rule or rule_of(optimizer.wrapped, group)), options)

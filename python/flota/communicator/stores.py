@@ -8,7 +8,9 @@ import weakref
 import torch
 
 from flota import _core
+from flota.admission import to_native
 from flota.arrays import Array
+from flota.eras import LocalRows
 from flota.nn.store import Keys
 from flota.nn.table import TableOptions
 from flota.nn.transfer import host_empty
@@ -38,6 +40,7 @@ def local_spec(options: TableOptions, rule: Rule) -> _core.TableSpec:
     seed = _core.hash_name(options.name) if options.seed is None else options.seed
     spec.seed = seed & 0xFFFFFFFFFFFFFFFF
     spec.rule = rule.to_native()
+    spec.admission = to_native(options.admission)
     return spec
 
 
@@ -62,6 +65,7 @@ class LocalStore:
     def __init__(self, options: TableOptions, rule: Rule) -> None:
         self.options = options
         self.table = _core.SparseTable(local_spec(options, rule))
+        self.lasting = LocalRows(self.table)
 
     def route(self, keys: torch.Tensor) -> Keys:
         return route(_core.Batch(), keys)

@@ -2,5 +2,6 @@
 
 from flota.nn.collection import EmbeddingCollection
 from flota.nn.embedding import Embedding, EmbeddingBag
+from flota.nn.shown import shown
 
-__all__ = ["Embedding", "EmbeddingBag", "EmbeddingCollection"]
+__all__ = ["Embedding", "EmbeddingBag", "EmbeddingCollection", "shown"]

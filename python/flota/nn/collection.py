@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 
+from flota.admission import Admission
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer
 from flota.nn.lookup import as_keys, look_up
@@ -43,8 +44,9 @@ class EmbeddingCollection(TableModule):
         name: str | None = None,
         optimizer: Rule | None = None,
         seed: int | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        super().__init__(None, dim, padding_idx, init, name, optimizer, seed)
+        super().__init__(None, dim, padding_idx, init, name, optimizer, seed, admission)
         names = [str(i) for i in range(features)] if isinstance(features, int) else list(features)
         if not names or len(set(names)) != len(names):
             raise InvalidArgument("an EmbeddingCollection needs at least one feature, and a name for each")
@@ -67,7 +69,12 @@ class EmbeddingCollection(TableModule):
         starts = torch.tensor([0] + [len(values) for values, _ in parts[:-1]]).cumsum(0)
         offsets = torch.cat([offsets + start for (_, offsets), start in zip(parts, starts, strict=True)])
         count = samples.pop()
-        looked = look_up(self.weight, values, self._key_rules(), self.training, count)
+
+        def owners() -> torch.Tensor:
+            bags = torch.searchsorted(offsets, torch.arange(sum(map(len, values))), right=True) - 1
+            return bags % count
+
+        looked = look_up(self.weight, values, self._key_rules(), self.training, count, owners)
         bags = F.embedding_bag(
             looked.places, looked.rows, offsets.to(looked.places), mode=self.mode, padding_idx=looked.padding
         )

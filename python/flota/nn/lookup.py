@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
 from flota import _core
+from flota.admission import ShowClick
 from flota.errors import InvalidArgument
+from flota.nn.shown import of_keys
 from flota.nn.store import KeyRules, Keys, Wanted
 from flota.nn.table import Gradient, TableParameter
 from flota.nn.transfer import to_device
@@ -97,10 +99,16 @@ def make_ready(table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyR
 
 
 def look_up(
-    table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules, training: bool, samples: int = 0
+    table: TableParameter,
+    parts: Sequence[torch.Tensor],
+    rules: KeyRules,
+    training: bool,
+    samples: int = 0,
+    owners: Callable[[], torch.Tensor] | None = None,
 ) -> Looked:
     """Pulls the rows of the keys in ``parts``, one after another. In training, missing rows are made, and their
-    gradients are noted in the table, as those of so many samples."""
+    gradients are noted in the table, as those of so many samples. ``owners`` tells which sample each key is of, where
+    the samples do not have as many each."""
     create = training and torch.is_grad_enabled()
     if len(parts) > 1:
         parts = joined(parts)
@@ -112,12 +120,33 @@ def look_up(
         wanted = make_ready(table, parts, rules)
         rows = to_device(table.bound().pull(wanted.keys, create, table.device), table.device)
     if create and table.requires_grad:
+        if table.options.admission is not None:
+            _count(table, wanted, samples, owners)
         rows.requires_grad_()
         _note_gradient(table, wanted.keys, rows, samples)
     places = to_device(wanted.places, table.device)
     if not wanted.padded:
         return Looked(rows, places, None)
     return Looked(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]), places, rows.shape[0])
+
+
+def _count(table: TableParameter, wanted: Wanted, samples: int, owners: Callable[[], torch.Tensor] | None) -> None:
+    """Notes how often each key is in the batch, and in clicked samples, for the push of its gradient to tell."""
+    shows = clicks = None
+    places = wanted.places
+    if isinstance(table.options.admission, ShowClick):
+        if owners is None:
+            each = places.numel() // max(samples, 1)
+            of = torch.arange(samples).repeat_interleave(each)
+        else:
+            of = owners()
+        shows, clicks = of_keys(table.options.name, of)
+    wanted.keys.batch.count(
+        places.data_ptr(),
+        places.numel(),
+        0 if shows is None else shows.data_ptr(),
+        0 if clicks is None else clicks.data_ptr(),
+    )
 
 
 def _note_gradient(table: TableParameter, keys: Keys, rows: torch.Tensor, samples: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from flota import checks
+from flota.admission import Admission
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer
 from flota.nn.table import TableOptions, TableParameter
@@ -23,7 +24,12 @@ def reset_names() -> None:
 
 
 def table_parameter(
-    name: str | None, dim: int, init: Initializer, rule: Rule | None, seed: int | None
+    name: str | None,
+    dim: int,
+    init: Initializer,
+    rule: Rule | None,
+    seed: int | None,
+    admission: Admission | None = None,
 ) -> TableParameter:
     """The handle of a table: a new one, or that of the module which has given it this name."""
     global _made
@@ -35,7 +41,7 @@ def table_parameter(
     if name is None:
         name = f"embedding_{_made}"
         _made += 1
-    options = TableOptions(name, dim, init, seed, rule)
+    options = TableOptions(name, dim, init, seed, rule, admission)
     handle = _tables.get(name)
     if handle is None:
         handle = _tables[name] = TableParameter.make(options)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from flota.admission import Admission
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer
 from flota.nn.store import Keys, Store, Watcher
@@ -30,6 +31,7 @@ class TableOptions:
     init: Initializer
     seed: int | None = None
     rule: Rule | None = None
+    admission: Admission | None = None
 
 
 @dataclass
@@ -134,8 +136,15 @@ def is_table(parameter: torch.Tensor) -> bool:
 
 def _merged(store: Store, gradients: list[Gradient]) -> Gradient:
     keys = store.route(torch.cat([gradient.keys.distinct() for gradient in gradients]))
+    at, counted = 0, set[int]()
     for gradient in gradients:
-        keys.batch.lower_versions(gradient.keys.batch)
+        batch = gradient.keys.batch
+        keys.batch.lower_versions(batch)
+        # A second backward pass over the same rows shows nothing new.
+        if id(batch) not in counted:
+            keys.batch.add_counts(batch, keys.places[at:].data_ptr())
+            counted.add(id(batch))
+        at += len(batch)
     values = torch.cat([gradient.values for gradient in gradients])
     sums = values.new_zeros(len(keys.batch), values.shape[1]).index_add_(0, keys.places.to(values.device), values)
     return Gradient(keys, sums, sum(gradient.samples for gradient in gradients))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from flota.admission import Admission, checked
 from flota.errors import InvalidArgument
 from flota.initializer import Initializer, Normal
 from flota.nn.lookup import as_keys, look_up
@@ -27,6 +28,7 @@ class TableModule(torch.nn.Module):
         name: str | None,
         optimizer: Rule | None,
         seed: int | None,
+        admission: Admission | None = None,
     ) -> None:
         super().__init__()
         if padding_idx is not None and num_embeddings is not None:
@@ -36,10 +38,12 @@ class TableModule(torch.nn.Module):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx
-        self.weight = table_parameter(name, embedding_dim, Normal() if init is None else init, optimizer, seed)
+        first = Normal() if init is None else init
+        self.weight = table_parameter(name, embedding_dim, first, optimizer, seed, checked(admission))
 
     def pull(self, keys: torch.Tensor) -> torch.Tensor:
-        """The keys' rows as they are now; keys without a row show what they would begin with."""
+        """The keys' rows as they are now; keys without a row show what they would begin with, or zeros where keys have
+        to be admitted."""
         looked = look_up(self.weight, [as_keys(keys, "keys")], self._key_rules(), training=False)
         return looked.gathered().reshape(*keys.shape, self.embedding_dim)
 
