@@ -25,7 +25,7 @@ PYTHON_LAYERS = """
     training
     util
     fleet testing
-    saving inference
+    saving shrinking inference
     communicator
     nn optim data metrics checkpoint
     workers

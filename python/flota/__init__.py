@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flota.lazy import lazily
 
 if TYPE_CHECKING:
+    from flota import admission as admission
     from flota import data as data
     from flota import errors as errors
     from flota import initializer as initializer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from flota.fleet import server_endpoints as server_endpoints
     from flota.fleet import server_index as server_index
     from flota.fleet import server_num as server_num
+    from flota.fleet import shrink as shrink
     from flota.fleet import staleness as staleness
     from flota.fleet import stop_worker as stop_worker
     from flota.fleet import worker_endpoints as worker_endpoints
@@ -90,12 +92,14 @@ _PUBLIC = {
     "server_endpoints": "flota.fleet",
     "server_index": "flota.fleet",
     "server_num": "flota.fleet",
+    "shrink": "flota.fleet",
     "staleness": "flota.fleet",
     "stop_worker": "flota.fleet",
     "train_from_dataset": "flota.training",
     "worker_endpoints": "flota.fleet",
     "worker_index": "flota.fleet",
     "worker_num": "flota.fleet",
+    "admission": None,
     "data": None,
     "errors": None,
     "initializer": None,
@@ -122,6 +126,7 @@ __all__ = [
     "StrategyFactory",
     "Sync",
     "UserDefinedRoleMaker",
+    "admission",
     "all_reduce",
     "barrier_worker",
     "data",
@@ -149,6 +154,7 @@ __all__ = [
     "server_endpoints",
     "server_index",
     "server_num",
+    "shrink",
     "staleness",
     "stop_worker",
     "testing",

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from flota import _core, config, inference, report, saving, workers
+from flota import _core, config, inference, report, saving, shrinking, workers
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -38,6 +38,7 @@ from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_ac
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
+from flota.eras import Shrinking
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
@@ -313,6 +314,32 @@ class Fleet:
         self._pause()
         saving.load_remote(optimizer, job, dirname, weights_only)
 
+    def shrink(
+        self,
+        max_age: int | None = None,
+        *,
+        min_score: float = 0.0,
+        decay: float = 1.0,
+        min_norm: float = 0.0,
+        tables: Sequence[str] | None = None,
+    ) -> int:
+        """Removes rows of sparse tables (of all, unless some are named); returns how many. Every worker calls it.
+
+        ``max_age``: rows that no step has updated since so many calls of ``shrink`` ago: with 1, since the last one.
+        ``min_score``: rows whose score is lower, after all shows and clicks were multiplied by ``decay``; for tables
+        with ``admission=flota.admission.ShowClick(…)``. ``min_norm``: rows whose weights have a smaller norm. A key
+        whose row went begins anew when it is trained again.
+        """
+        optimizer = self._training()
+        which = Shrinking(max_age, min_score, decay, min_norm)
+        job = self._job()
+        if job is None:
+            return shrinking.shrink(optimizer, None, which, tables)
+        self._pause()
+        removed = shrinking.shrink(optimizer, job, which, tables)
+        self._resume()
+        return removed
+
     def save_inference_model(
         self, dirname: str | os.PathLike[str], model: torch.nn.Module, example_inputs: Sequence[Any]
     ) -> None:
@@ -420,5 +447,6 @@ all_reduce = fleet.all_reduce
 staleness = fleet.staleness
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
+shrink = fleet.shrink
 save_inference_model = fleet.save_inference_model
 load_inference_model = inference.load

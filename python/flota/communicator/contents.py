@@ -12,6 +12,7 @@ from flota.admission import without
 from flota.checkpoint.job import begun_rows, import_parts
 from flota.communicator.geo import GeoStore
 from flota.communicator.stores import LocalStore, RemoteStore
+from flota.eras import LastingRows
 from flota.initializer import from_native
 from flota.nn.store import Store
 from flota.pages import RowPage, export_shards
@@ -34,6 +35,14 @@ def default_of(store: Store) -> float:
     if not spec_of(store).admission.admits_all():
         return 0.0
     return from_native(spec_of(store).init).average()
+
+
+def lasting_rows(store: Store) -> LastingRows:
+    """The table as what becomes of its rows over time concerns it."""
+    if isinstance(store, LocalStore):
+        return store.lasting
+    assert isinstance(store, (RemoteStore, GeoStore))
+    return store.table
 
 
 def pages_of(store: Store) -> Iterator[RowPage]:

@@ -18,11 +18,13 @@ from flota.communicator.stores import keys_in, local_spec, route
 from flota.nn.store import Keys
 from flota.nn.table import Gradient, TableOptions
 from flota.nn.transfer import host_empty
+from flota.pages import export_shards
 from flota.rules import Rule
 from flota.strategy import Geo
 from flota.tables import Future, SparseTable
 
 _GROUP = "flota/geo"
+_REFILL_ROWS = 16384
 _NO_KEYS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
@@ -190,6 +192,12 @@ class GeoStore:
 
     def fill(self, keys: torch.Tensor, rows: torch.Tensor) -> None:
         self._replica.fill(keys.data_ptr(), len(keys), rows.data_ptr())
+
+    def refill(self) -> None:
+        """Rows have gone on the servers: copies of them are what such rows begin with, the others what servers have."""
+        for part in export_shards(self._replica.table.export_pages, range(_core.SHARDS), _REFILL_ROWS):
+            keys = torch.from_numpy(part.page.keys.copy())
+            self.fill(keys, torch.as_tensor(self._remote.pull(keys, create=False)))
 
     # --- exchanges ---
 
