@@ -179,25 +179,6 @@ def test_a_programs_state_is_saved_and_brought_back(program, tmp_path):
 # --- jobs ---
 
 
-def test_entries_are_taken_where_every_id_gets_a_row():
-    distributed = paddle.distributed
-    ids = static.data("ids", [None, 1], "int64")
-    for entry in (
-        distributed.ProbabilityEntry(1.0),
-        distributed.CountFilterEntry(0),
-        distributed.CountFilterEntry(1),
-        distributed.ShowClickEntry("show", "click"),
-    ):
-        static.nn.sparse_embedding(ids, [10, 2], entry=entry)
-    for entry, word in (
-        (distributed.ProbabilityEntry(0.5), "probability_entry:0.5"),
-        (distributed.CountFilterEntry(3), "count_filter_entry:3"),
-    ):
-        assert entry._to_attr() == word
-        with pytest.raises(InvalidArgument, match=f"{word} would have no effect yet: every id gets a row"):
-            static.nn.sparse_embedding(ids, [10, 2], entry=entry)
-
-
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [
@@ -226,7 +207,11 @@ def test_every_name_of_fleet_resolves_and_asks_for_init_first():
                 ask()
             except ValueError as error:
                 assert "init() first" in str(error)
-        for ask, says in ((fleet.shrink, "cannot be deleted"), (lambda: fleet.minimize(None), "distributed_optimizer")):
+        for ask, says in (
+            (fleet.shrink, "init_worker"),
+            (lambda: fleet.shrink(0), "from 1 on"),
+            (lambda: fleet.minimize(None), "distributed_optimizer"),
+        ):
             try:
                 ask()
             except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -14,16 +15,18 @@ from flota.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Shown:
-    """Of each sample of a batch: how often it was shown (None: once) and clicked."""
+    """Of each sample of a batch: how often it was shown (None: once) and clicked (None: never)."""
 
     shows: torch.Tensor | None
-    clicks: torch.Tensor
+    clicks: torch.Tensor | None
 
 
 _current: ContextVar[Shown | None] = ContextVar("flota_shown", default=None)
 
 
-def _per_sample(name: str, values: torch.Tensor) -> torch.Tensor:
+def _per_sample(name: str, values: torch.Tensor | None) -> torch.Tensor | None:
+    if values is None:
+        return None
     flat = values.detach().reshape(-1).to(device="cpu", dtype=torch.float32).contiguous()
     if flat.numel() and not bool(((flat >= 0) & torch.isfinite(flat)).all()):
         raise InvalidArgument(f"{name} must be finite and not negative")
@@ -31,14 +34,9 @@ def _per_sample(name: str, values: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def shown(clicks: torch.Tensor, shows: torch.Tensor | None = None) -> Iterator[None]:
-    """In it, lookups know how often each sample of the batch was clicked, and shown (once, unless said)::
-
-    with flota.nn.shown(clicks=labels):
-        logits = model(batch)
-    """
-    told = Shown(None if shows is None else _per_sample("shows", shows), _per_sample("clicks", clicks))
-    if told.shows is not None and len(told.shows) != len(told.clicks):
+def telling(shows: torch.Tensor | None, clicks: torch.Tensor | None) -> Iterator[None]:
+    told = Shown(_per_sample("shows", shows), _per_sample("clicks", clicks))
+    if told.shows is not None and told.clicks is not None and len(told.shows) != len(told.clicks):
         raise InvalidArgument(f"shows are of {len(told.shows)} samples, clicks of {len(told.clicks)}")
     before = _current.set(told)
     try:
@@ -47,7 +45,16 @@ def shown(clicks: torch.Tensor, shows: torch.Tensor | None = None) -> Iterator[N
         _current.reset(before)
 
 
-def of_keys(table: str, owners: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
+def shown(clicks: torch.Tensor, shows: torch.Tensor | None = None) -> AbstractContextManager[None]:
+    """In it, lookups know how often each sample of the batch was clicked, and shown (once, unless said)::
+
+    with flota.nn.shown(clicks=labels):
+        logits = model(batch)
+    """
+    return telling(shows, clicks)
+
+
+def of_keys(table: str, owners: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """Shows and clicks of keys, each of which is of the sample that ``owners`` says."""
     told = _current.get()
     if told is None:
@@ -55,9 +62,13 @@ def of_keys(table: str, owners: torch.Tensor) -> tuple[torch.Tensor | None, torc
             f"table {table!r} admits keys by shows and clicks: say which samples were clicked, "
             "with flota.nn.shown(clicks=labels): around the forward pass"
         )
-    if owners.numel() and int(owners.max()) >= len(told.clicks):
-        raise InvalidArgument(
-            f"table {table!r}: the batch has {int(owners.max()) + 1} samples, flota.nn.shown was told of "
-            f"{len(told.clicks)}"
-        )
-    return None if told.shows is None else told.shows[owners], told.clicks[owners]
+    samples = int(owners.max()) + 1 if owners.numel() else 0
+    for column in (told.shows, told.clicks):
+        if column is not None and len(column) < samples:
+            raise InvalidArgument(
+                f"table {table!r}: the batch has {samples} samples, flota.nn.shown was told of {len(column)}"
+            )
+    return (
+        None if told.shows is None else told.shows[owners].contiguous(),
+        None if told.clicks is None else told.clicks[owners].contiguous(),
+    )

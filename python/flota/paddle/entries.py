@@ -1,10 +1,11 @@
-"""Entries: which ids of a sparse embedding get rows. Today every id does, so an entry that says so is taken."""
+"""Entries: which ids of a sparse embedding get rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any
 
+from flota.admission import Admission, Count, Probability, ShowClick
 from flota.errors import InvalidArgument
 
 __all__ = ["CountFilterEntry", "ProbabilityEntry", "ShowClickEntry"]
@@ -17,13 +18,13 @@ class Entry(ABC):
     def _to_attr(self) -> str:
         """The entry in one word, as programs that name it have it."""
 
-    @property
-    def admits_all(self) -> bool:
-        return False
+    @abstractmethod
+    def admission(self) -> Admission | None:
+        """What the table makes of it; None: every id gets a row."""
 
 
 class ProbabilityEntry(Entry):
-    """An id gets its row with this probability."""
+    """An id gets its row with this probability, each time that it appears."""
 
     def __init__(self, probability: Any) -> None:
         if isinstance(probability, bool) or not isinstance(probability, float) or not 0 < probability <= 1:
@@ -35,9 +36,8 @@ class ProbabilityEntry(Entry):
     def _to_attr(self) -> str:
         return f"probability_entry:{self._probability}"
 
-    @property
-    def admits_all(self) -> bool:
-        return self._probability == 1.0
+    def admission(self) -> Admission | None:
+        return None if self._probability == 1.0 else Probability(self._probability)
 
 
 class CountFilterEntry(Entry):
@@ -51,14 +51,13 @@ class CountFilterEntry(Entry):
     def _to_attr(self) -> str:
         return f"count_filter_entry:{self._count_filter}"
 
-    @property
-    def admits_all(self) -> bool:
-        return self._count_filter <= 1
+    def admission(self) -> Admission | None:
+        return None if self._count_filter <= 1 else Count(self._count_filter)
 
 
 class ShowClickEntry(Entry):
-    """Rows count what was shown and clicked, by the inputs of these names. It leaves no id out: what is counted matters
-    only to ``shrink`` and to saving a part of the rows, which are refused."""
+    """Rows count what was shown and clicked, by the inputs of these names; a program without them counts each
+    appearance as shown, and none as clicked. It leaves no id out; ``fleet.shrink`` removes rows by their counts."""
 
     def __init__(self, show_name: Any, click_name: Any) -> None:
         if not isinstance(show_name, str) or not isinstance(click_name, str):
@@ -69,16 +68,18 @@ class ShowClickEntry(Entry):
     def _to_attr(self) -> str:
         return f"show_click_entry:{self._show_name}:{self._click_name}"
 
+    def admission(self) -> Admission | None:
+        return ShowClick()
+
     @property
-    def admits_all(self) -> bool:
-        return True
+    def inputs(self) -> tuple[str, str]:
+        return self._show_name, self._click_name
 
 
 def check_entry(entry: Any) -> None:
-    """Refuses an entry that would have no effect."""
-    if entry is None or (isinstance(entry, Entry) and entry.admits_all):
-        return
-    named = entry._to_attr() if isinstance(entry, Entry) else repr(entry)
-    raise InvalidArgument(
-        f"sparse_embedding: entry {named} would have no effect yet: every id gets a row; leave it out"
-    )
+    if entry is not None and not isinstance(entry, Entry):
+        raise InvalidArgument(f"sparse_embedding: entry is one of paddle.distributed's entries, not {entry!r}")
+
+
+def admission_of(entry: Any) -> Admission | None:
+    return None if entry is None else entry.admission()

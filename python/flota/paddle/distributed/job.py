@@ -4,10 +4,11 @@ for."""
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import flota
 import flota.fleet
+from flota.admission import ShowClick
 from flota.errors import InvalidArgument
 from flota.paddle.distributed.strategy import apply_trainer_settings
 from flota.paddle.graph import state
@@ -17,6 +18,11 @@ from flota.paddle.graph.scope import global_scope
 from flota.paddle.graph.training import begun_tables, trainer_of
 from flota.paddle.optimizer.optimizers import Optimizer
 from flota.roles import share_own_secret
+
+# What the reference's tables are shrunk by, unless they are told otherwise.
+_MAX_AGE = 30
+_MIN_SCORE = 0.8
+_DECAY = 0.98
 
 
 class _Minimized:
@@ -101,8 +107,21 @@ def minimize(
     return _Minimized.optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
 
 
-def shrink(threshold: Any = None) -> NoReturn:
-    raise InvalidArgument("fleet.shrink: rows cannot be deleted yet: leave it out, tables keep all their rows")
+def shrink(threshold: Any = None) -> None:
+    """Removes rows that were not trained since ``threshold`` calls of it, or 30; of tables with ``ShowClickEntry`` also
+    those of a low score, after what they have counted has faded a little. Every worker calls it."""
+    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1):
+        raise InvalidArgument(f"fleet.shrink: threshold is a number of calls from 1 on, not {threshold!r}")
+    if _Minimized.training is None:
+        raise InvalidArgument("call fleet.init_worker() before fleet.shrink()")
+    age = _MAX_AGE if threshold is None else threshold
+    tables = trainer_of(_Minimized.training, global_scope()).tables
+    scored = {each.options.name for each in tables if isinstance(each.options.admission, ShowClick)}
+    plain = {each.options.name for each in tables} - scored
+    if scored:
+        flota.shrink(max_age=age, min_score=_MIN_SCORE, decay=_DECAY, tables=sorted(scored))
+    if plain:
+        flota.shrink(max_age=age, tables=sorted(plain))
 
 
 def init_server(dirname: Any = None, var_names: Any = None) -> None:

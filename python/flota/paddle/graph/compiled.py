@@ -7,7 +7,7 @@ the lines of a function that names each value once. Running it walks no graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from flota.paddle.graph.lookups import (
 )
 from flota.paddle.graph.program import Operator, Program
 from flota.paddle.graph.scope import Scope
+from flota.paddle.graph.scoring import scored_by
 from flota.paddle.graph.variable import Variable
 from flota.paddle.jagged import Jagged
 from flota.paddle.ops.registry import operands_in
@@ -40,6 +41,7 @@ class Compiled:
     source: str
     needs: tuple[str, ...]  # variables that must be fed
     held: tuple[str, ...]  # variables that the scope must have
+    scored: tuple[str, str] | None = None  # where tables count shows and clicks: the inputs that tell of them
 
     def __call__(self, feed: Feed, scope: Scope) -> tuple[Any, ...]:
         for name in self.needs:
@@ -57,7 +59,8 @@ def compile_program(program: Program, wanted: Sequence[str], training: bool) -> 
         if name not in program.variables:
             raise InvalidArgument(f"the program has no variable {name!r} to fetch")
     operators = linear_layers(lookups_joined(lookups_together(needed(program, wanted)), wanted), wanted, training)
-    return _Writer(program, training).write(operators, wanted)
+    compiled = _Writer(program, training).write(operators, wanted)
+    return replace(compiled, scored=scored_by(program, operators)) if training else compiled
 
 
 def needed(program: Program, wanted: Sequence[str], given: Sequence[str] | None = None) -> list[Operator]:

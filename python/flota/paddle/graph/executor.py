@@ -19,6 +19,7 @@ from flota.paddle.graph.dumping import Dumper, dumper
 from flota.paddle.graph.fetching import FetchHandler, Watch, watch
 from flota.paddle.graph.program import Program, default_main_program
 from flota.paddle.graph.scope import Scope, global_scope
+from flota.paddle.graph.scoring import telling_scores
 from flota.paddle.graph.training import hold, trainer_of
 from flota.paddle.graph.variable import GRADIENT, Variable
 from flota.paddle.jagged import Jagged
@@ -75,7 +76,7 @@ class Executor:
         if not trainers:
             for variable in program.all_parameters():
                 hold(variable, scope)
-        with torch.set_grad_enabled(bool(trainers)), self._on_device():
+        with torch.set_grad_enabled(bool(trainers)), self._on_device(), telling_scores(compiled.scored, feed):
             values = compiled(self._there(feed), scope)
         gradients: dict[str, torch.Tensor] = {}
         for trainer, loss in zip(trainers, values[len(computed) :], strict=True):

@@ -110,12 +110,29 @@ def _needs_a_lookup(variable: Variable, made_by: Mapping[str, Operator]) -> bool
 
 
 def _looked_up(
-    table: TableParameter, parts: Sequence[torch.Tensor], rules: KeyRules, train: bool, samples: int
+    table: TableParameter,
+    parts: Sequence[torch.Tensor],
+    rules: KeyRules,
+    train: bool,
+    samples: int,
+    owners: Callable[[], torch.Tensor],
 ) -> Looked:
     if table.device.type == "cpu":
-        return look_up(table, parts, rules, train, samples)
+        return look_up(table, parts, rules, train, samples, owners)
     with torch.device("cpu"):  # a program's values are made on its GPU; what stores make lies on the host
-        return look_up(table, parts, rules, train, samples)
+        return look_up(table, parts, rules, train, samples, owners)
+
+
+def _owners(ids: Sequence[torch.Tensor | Jagged]) -> torch.Tensor:
+    """Of all ids, one after another: the samples that they are of."""
+
+    def owners(each: torch.Tensor | Jagged) -> torch.Tensor:
+        if isinstance(each, Jagged):
+            width = each.values.numel() // max(each.values.shape[0], 1)
+            return each.members().cpu().repeat_interleave(width)
+        return torch.arange(each.shape[0]).repeat_interleave(each.numel() // max(each.shape[0], 1))
+
+    return torch.cat([owners(each) for each in ids])
 
 
 def look_up_together(
@@ -125,7 +142,7 @@ def look_up_together(
     flat = [each.values if isinstance(each, Jagged) else each for each in ids]
     first = ids[0]
     samples = first.count if isinstance(first, Jagged) else first.shape[0]
-    looked = _looked_up(table, flat, rules, train, samples)
+    looked = _looked_up(table, flat, rules, train, samples, lambda: _owners(ids))
     rows = torch.split(looked.gathered(), [part.numel() for part in flat])
     found: list[torch.Tensor | Jagged] = []
     for each, part, squeeze, own in zip(ids, flat, squeezes, rows, strict=True):
@@ -248,7 +265,7 @@ def look_up_joined(
             for step in chain:
                 parts[place] = step(parts[place])
         return torch.cat(parts, 1)  # type: ignore[arg-type]
-    looked = _looked_up(table, flat, rules, train, samples)
+    looked = _looked_up(table, flat, rules, train, samples, lambda: torch.arange(samples).repeat(len(ids)))
     looked.places = looked.places.reshape(len(ids), samples).t().reshape(-1)
     rows = looked.gathered()
     return rows.reshape(samples, len(ids) * rows.shape[-1])

@@ -15,6 +15,7 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import LocalStore
 from flota.errors import InvalidArgument
 from flota.nn.table import TableOptions, TableParameter
+from flota.paddle.entries import admission_of
 from flota.paddle.graph.program import Program, Training
 from flota.paddle.graph.scope import Held, Scope
 from flota.paddle.graph.variable import GRADIENT, ParameterVariable
@@ -34,7 +35,12 @@ def hold(variable: ParameterVariable, scope: Scope) -> Held:
 def _made(variable: ParameterVariable, device: torch.device) -> Held:
     facts = variable.attributes
     if facts.table:
-        options = TableOptions(variable.name, variable.shape[-1], facts.attr.initializer.for_rows(variable.shape))
+        options = TableOptions(
+            variable.name,
+            variable.shape[-1],
+            facts.attr.initializer.for_rows(variable.shape),
+            admission=admission_of(facts.entry),
+        )
         handle = TableParameter.make(options)
         # Until something trains it: a program may look rows up, and a script may set them, before that.
         handle.store = LocalStore(options, SGD())
