@@ -25,6 +25,7 @@ PYTHON_LAYERS = """
     training
     util
     fleet testing
+    vectors
     saving inference
     communicator
     nn optim data metrics checkpoint
