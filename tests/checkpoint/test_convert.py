@@ -12,6 +12,7 @@ import torch
 from small import command, save, spec_of
 
 import flota
+from flota.checkpoint.commands.vectors import _Seen
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.data import Features, Sparse
@@ -131,8 +132,8 @@ def test_ids_are_keys(tmp_path, capsys):
     [
         ("king 1 2\nqueen 3\n", "line 2: 1 weights, not 2"),
         ("king\n", "line 1: 0 weights, not one or more"),
-        ("king 1 2\nqueen 3 x\n", "from line 1 on: could not convert"),
-        ("king 1 nan\n", "is not finite"),
+        ("king 1 2\nqueen 3 x\n", "line 2: could not convert"),
+        ("king 1 nan\n", "line 1: a weight is not finite"),
         ("", "no rows for table 'words'"),
     ],
 )
@@ -174,6 +175,23 @@ def test_a_torch_models_embedding_becomes_a_table(tmp_path, capsys):
     assert rows(tmp_path / "out", "words") == dict(enumerate(model["emb"].weight.tolist()))
     assert command("convert", "--from", tmp_path / "model.pt", tmp_path / "out", "--table", "words") == 1
     assert "has no matrix 'words.weight' for table 'words'; it has emb.weight" in capsys.readouterr().err
+
+
+def test_a_compressed_file_that_is_cut_short_is_named(tmp_path, capsys):
+    whole = gzip.compress(b"".join(b"w%d 1 2\n" % i for i in range(5000)))
+    (tmp_path / "vectors.txt.gz").write_bytes(whole[: len(whole) // 2])
+    assert command("convert", "--from", tmp_path / "vectors.txt.gz", tmp_path / "out", "--table", "words") == 1
+    assert "vectors.txt.gz is damaged or cut short" in capsys.readouterr().err
+
+
+def test_keys_that_come_again_are_found_whatever_their_number():
+    random = np.random.default_rng(0)
+    seen, known = _Seen(), set()
+    for size in (1, 5, 1000, 3, 300, 2000, 50):
+        keys = np.unique(random.integers(0, 3000, size))
+        assert seen.add(keys).tolist() == [int(key) not in known for key in keys]
+        known |= set(keys.tolist())
+        assert seen.count == len(known)
 
 
 class _Code:

@@ -142,9 +142,10 @@ def refuse_to_replace(target: Place, kind: Kind) -> None:
     if not names:
         return
     if manifest.NAME not in names:
+        many = ", but holds some; keep=N adds one" if any(name.startswith("step-") for name in names) else ""
         raise InvalidArgument(
-            f"{target} is no checkpoint (it has no {manifest.NAME}) and is not empty; give the checkpoint a place of "
-            "its own, because saving replaces the whole folder"
+            f"{target} is no checkpoint (it has no {manifest.NAME}) and is not empty{many}; give the checkpoint a "
+            "place of its own, because saving replaces the whole folder"
         )
     try:
         there = manifest_at(target)
@@ -223,13 +224,13 @@ def read_manifest(path: Place, kind: Kind | None) -> Manifest:
     contents = manifest_at(path)
     if kind not in (None, contents.kind):
         raise CheckpointError(f"{path} holds a checkpoint of another kind: {contents.kind}, not {kind}")
-    for problem in wrong_files(path, contents):
+    for _, problem in wrong_files(path, contents):
         raise CheckpointError(problem)
     return contents
 
 
-def wrong_files(path: Place, contents: Manifest) -> Iterator[str]:
-    """What a look at the folder shows to be wrong."""
+def wrong_files(path: Place, contents: Manifest) -> Iterator[tuple[str, str]]:
+    """What a look at the folder shows to be wrong: with which file, and what."""
     files = path / contents.folder
     with named("read", path):
         beside = {
@@ -240,14 +241,14 @@ def wrong_files(path: Place, contents: Manifest) -> Iterator[str]:
         sizes = entries(files) if contents.folder else beside
     for name, entry in contents.files.items():
         if name not in sizes:
-            yield f"{files / name} is missing"
+            yield name, f"{files / name} is missing"
         elif sizes[name] != entry.bytes:
             there = "it is a folder" if sizes[name] is None else f"it has {sizes[name]} bytes"
-            yield f"{files / name} is damaged: {there}, the manifest says {entry.bytes} bytes"
-    foreign = {str(path / name) for name in set(beside) - {manifest.NAME, *([] if contents.folder else contents.files)}}
-    foreign |= {str(files / name) for name in (set(sizes) - set(contents.files) if contents.folder else ())}
-    for name in sorted(foreign):
-        yield f"{name} does not belong to the checkpoint: the manifest does not name it"
+            yield name, f"{files / name} is damaged: {there}, the manifest says {entry.bytes} bytes"
+    foreign = {path / name for name in set(beside) - {manifest.NAME, *([] if contents.folder else contents.files)}}
+    foreign |= {files / name for name in (set(sizes) - set(contents.files) if contents.folder else ())}
+    for strange in sorted(foreign, key=str):
+        yield strange.name, f"{strange} does not belong to the checkpoint: the manifest does not name it"
 
 
 def manifest_at(path: Place) -> Manifest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -74,13 +74,19 @@ class Remote:
 
     def write(self, data: bytes) -> None:
         """All of a file at once. Object stores show it when all of it is there, and not before."""
-        self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True)
-        self._system.pipe_file(self._path, data)
+        self._put(lambda: self._system.pipe_file(self._path, data))
 
     def upload(self, path: str) -> None:
         """A file of this machine takes its place."""
-        self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True)
-        self._system.put_file(path, self._path)
+        self._put(lambda: self._system.put_file(path, self._path))
+
+    def _put(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except FileNotFoundError:
+            # Not a store but a file system, and one whose folders have to be made.
+            self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True)
+            write()
 
     def remove(self) -> None:
         """The file, or the folder and all in it; fine if it is not there."""

@@ -49,18 +49,18 @@ def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
     are."""
     try:
         contents = folder.manifest_at(place)
-        missing = list(folder.wrong_files(place, contents))
+        wrong = dict(folder.wrong_files(place, contents))
     except FlotaError as error:
         yield str(error)
         return
-    yield from missing
+    yield from wrong.values()
     tell = tell or (lambda _: None)
     tell(size_of(contents))
     checkpoint = Checkpoint.unchecked(place, contents)
     keys = _Keys(checkpoint)
     # In the order of their shards, so that keys of those that are over can be forgotten.
     for name in sorted(contents.files, key=lambda name: (contents.files[name].table or "", _first(contents, name))):
-        if any(f"{checkpoint.files / name} is" in problem for problem in missing):
+        if name in wrong:
             continue
         try:
             yield from _file(checkpoint, name, keys)
@@ -68,7 +68,7 @@ def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
             yield str(error)
         tell(contents.files[name].bytes)
     yield from keys.finished()
-    if not missing:
+    if not wrong:
         yield from _all_there(checkpoint)
 
 

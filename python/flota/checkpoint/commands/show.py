@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flota.checkpoint import folder, manifest
-from flota.checkpoint.kept import children, find
+from flota.checkpoint.kept import find, others
 from flota.checkpoint.manifest import FileEntry, Manifest, TableEntry
 from flota.checkpoint.places import Place
 
@@ -20,7 +20,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 def inspect(dirname: str, as_json: bool) -> int:
     place = find(dirname)
     contents = folder.manifest_at(place)
-    wrong = list(folder.wrong_files(place, contents))
+    wrong = [problem for _, problem in folder.wrong_files(place, contents)]
     if as_json:
         print(json.dumps(_as_json(place, contents, wrong), indent=1))
     else:
@@ -61,8 +61,8 @@ def _described(place: Place, contents: Manifest) -> Iterator[str]:
     yield str(place)
     yield f"  {summary(contents)}"
     yield f"  format {manifest.VERSION}, written by flota {contents.flota}{_source(contents.source)}"
-    if beside := [child.name for child in children(place.parent) if child != place and place.name.startswith("step-")]:
-        yield f"  beside it: {', '.join(reversed(beside))}"
+    if beside := [other.name for other in others(place)]:
+        yield from _wrapped("  beside it: ", ", ".join(beside))
     for entry in contents.data:
         yield from _wrapped("  data  ", _position(entry))
     for name, table in sorted(contents.tables.items()):

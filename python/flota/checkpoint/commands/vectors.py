@@ -7,7 +7,9 @@ It holds weights and nothing that an optimizer keeps, and need not hold all of a
 from __future__ import annotations
 
 import io
+import lzma
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,17 +98,18 @@ def _add_table(writer: CheckpointWriter, name: str, rows: Rows) -> str:
     if first is None:
         raise CheckpointError(f"there are no rows for table {name!r}")
     dim = first[1].shape[1]
-    seen, double = np.empty(0, np.int64), 0
+    seen, double = _Seen(), 0
 
     def pages() -> Iterator[ShardPage]:
-        nonlocal seen, double
+        nonlocal double
         part: tuple[Keys, Floats] | None = first
         while part is not None:
             keys, places = np.unique(part[0], return_index=True)
-            new = ~np.isin(keys, seen, assume_unique=True)
+            if part[1].shape[1] != dim:
+                raise CheckpointError(f"table {name!r}: rows of {dim} weights, and rows of {part[1].shape[1]}")
+            new = seen.add(keys)
             keys, weights = keys[new], part[1][places[new]]
             double += len(part[0]) - len(keys)
-            seen = np.union1d(seen, keys)
             if len(keys):
                 shards = shards_of(keys)
                 counted, state = np.zeros(len(keys), np.uint64), np.empty((len(keys), 0), np.float32)
@@ -116,7 +119,28 @@ def _add_table(writer: CheckpointWriter, name: str, rows: Rows) -> str:
 
     writer.add_rows(_spec(name, dim), pages())
     again = f"; {double:,} more were of keys that had come before, and are left out" if double else ""
-    return f"{name}: {len(seen):,} rows of {dim}{again}"
+    return f"{name}: {seen.count:,} rows of {dim}{again}"
+
+
+class _Seen:
+    """Keys that have come before, in runs that grow: a key is moved as often as their number doubles."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._runs: list[Keys] = []
+
+    def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of these are new. They are in order, each once."""
+        new = np.ones(len(keys), dtype=bool)
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run, keys), len(run) - 1)
+            new &= run[places] != keys
+        if new.any():
+            self._runs.append(keys[new])
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            self._runs.append(np.sort(np.concatenate([self._runs.pop(), self._runs.pop()])))
+        self.count += int(new.sum())
+        return new
 
 
 # --- files of tensors ---
@@ -232,9 +256,9 @@ def text_rows(source: str, words: Words) -> Rows:
     """``word v1 v2 …``, a row a line, as GloVe and word2vec write them; the latter's first line says how many there
     are. A word may have spaces in it: the last values are the weights."""
     place = place_of(source)
-    dim, texts, values, at = 0, list[bytes](), list[list[bytes]](), 0
-    with named("read", place), fsspec.open(str(place), "rb", compression="infer") as lines:
-        for number, line in enumerate(lines, 1):
+    dim, texts, rows = 0, list[bytes](), list[Floats]()
+    with named("read", place), fsspec.open(str(place), "rb", compression="infer") as stream:
+        for number, line in enumerate(_lines(stream, source), 1):
             parts = line.split()
             if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
                 dim = int(parts[1])
@@ -244,22 +268,27 @@ def text_rows(source: str, words: Words) -> Rows:
             dim = dim or len(parts) - 1
             if dim < 1 or len(parts) <= dim:
                 raise CheckpointError(f"{source}, line {number}: {len(parts) - 1} weights, not {dim or 'one or more'}")
-            at = at or number
             texts.append(b" ".join(parts[:-dim]))
-            values.append(parts[-dim:])
+            rows.append(_floats(parts[-dim:], f"{source}, line {number}"))
             if len(texts) == _BATCH:
-                yield words.keys(texts, source), _floats(values, source, at)
-                texts, values, at = [], [], 0
+                yield words.keys(texts, source), np.stack(rows)
+                texts, rows = [], []
     if texts:
-        yield words.keys(texts, source), _floats(values, source, at)
+        yield words.keys(texts, source), np.stack(rows)
 
 
-def _floats(values: list[list[bytes]], source: str, first: int) -> Floats:
+def _lines(stream: Any, source: str) -> Iterator[bytes]:
     try:
-        rows = np.array(values).astype(np.float32)
+        yield from stream
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise CheckpointError(f"{source} is damaged or cut short: {error}") from error
+
+
+def _floats(texts: list[bytes], where: str) -> Floats:
+    try:
+        row = np.array(list(map(float, texts)), np.float32)
     except ValueError as error:
-        raise CheckpointError(f"{source}, from line {first} on: {error}") from error
-    if not np.isfinite(rows).all():
-        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise CheckpointError(f"{source}: a weight of the {bad + 1}th row from line {first} on is not finite")
-    return rows
+        raise CheckpointError(f"{where}: {error}") from error
+    if not np.isfinite(row).all():
+        raise CheckpointError(f"{where}: a weight is not finite")
+    return row
