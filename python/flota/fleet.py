@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from flota import _core, config, inference, report, saving, vectors, workers
+from flota import _core, config, inference, report, saving, workers
 from flota.arrays import Keys, Values
 from flota.checkpoint.kept import keeping
 from flota.checkpoint.restore import restore_server
@@ -46,6 +46,7 @@ from flota.nn.table import TableParameter
 from flota.nn.table_module import TableModule
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+from flota.vectors import load_vectors as begin_with_vectors
 
 _LOOK_MS = 200
 
@@ -284,14 +285,14 @@ class Fleet:
         """Gives tables rows to begin with. Every worker calls it after ``init_worker``; worker 0's are the job's."""
         saving.begin_rows(self._training(), self._job(), rows)
 
-    def load_vectors(self, table: TableModule | str, keys: Keys | None = None, rows: Values | None = None) -> bool:
-        """Training begins with these vectors: ``rows[i]`` is the row of ``keys[i]`` in the table of this module, or of
-        this name, with the state of a row that was never updated. Other rows stay as they are.
+    def load_vectors(self, table: TableModule | str, keys: Keys | None = None, vectors: Values | None = None) -> bool:
+        """Training begins with these vectors: ``vectors[i]`` is the row of ``keys[i]`` in the table of this module, or
+        of this name, with the state of a row that was never updated. Other rows stay as they are.
 
         Every worker calls it after ``init_worker``. Worker 0's vectors are the job's; other workers may leave them out.
         Servers that began with a checkpoint keep what that has: then nothing changes, and False is returned.
         """
-        return vectors.load_vectors(self._training(), self._job(), table, keys, rows)
+        return begin_with_vectors(self._training(), self._job(), table, keys, vectors)
 
     def settle(self) -> None:
         """All that this worker has learnt is in the tables."""

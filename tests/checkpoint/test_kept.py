@@ -84,6 +84,22 @@ def test_a_damaged_newest_one_is_told_and_not_passed_over(tmp_path):
     assert step_at(tmp_path / "step-0000000001") == 1
 
 
+def test_a_job_is_told_where_to_go_on_from(tmp_path):
+    fleet, model, optimizer = worker()
+    for _ in range(2):
+        train(model, optimizer, 1)
+        fleet.save_persistables(tmp_path, keep=2)
+    path = tmp_path / "step-0000000002" / "sparse-00000.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    said = re.escape(f"the newest other checkpoint there is {tmp_path}/step-0000000001: name it to go on from it")
+    with pytest.raises(CheckpointError, match=said):
+        fleet.load_model(tmp_path)
+    with pytest.raises(CheckpointError, match=said), servers(1, tmp_path):
+        pass
+    fleet.load_model(tmp_path / "step-0000000001")
+    assert optimizer.steps == 1
+
+
 def test_one_checkpoint_and_many_do_not_mix(tmp_path):
     save(tmp_path / "one")
     with pytest.raises(InvalidArgument, match="one is a checkpoint, saved without keep="):

@@ -24,6 +24,9 @@ from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import columns_of
 from flota.errors import CheckpointError, InvalidArgument
 
+# Of a Parquet file: what a reader of it holds at a time.
+_GROUP_ROWS = 1 << 16
+
 Arrays = dict[str, npt.NDArray[Any]]
 
 # What flota puts before the names of a model's parameters.
@@ -150,7 +153,7 @@ def _parquet(checkpoint: Checkpoint, table: str, out: str, state: bool) -> str:
     about = {"flota.table": table, "flota.shape": str(list(entry.shape)), "flota.step": str(checkpoint.step)}
     schema = pa.schema(list(kinds.items()), metadata=about)
     rows = 0
-    with written(out) as file, pa.parquet.ParquetWriter(file, schema) as writer:
+    with written(out) as file, pa.parquet.ParquetWriter(file, schema, use_dictionary=False) as writer:
         for columns in parts:
             columns["key"] = columns.pop("keys")
             made = [
@@ -159,7 +162,7 @@ def _parquet(checkpoint: Checkpoint, table: str, out: str, state: bool) -> str:
                 else pa.FixedSizeListArray.from_arrays(pa.array(columns[name].reshape(-1)), width)
                 for name in kinds
             ]
-            writer.write_table(pa.table(made, schema=schema))
+            writer.write_table(pa.table(made, schema=schema), row_group_size=_GROUP_ROWS)
             rows += len(columns["key"])
     return f"{out}: {rows:,} rows of {table}"
 

@@ -18,7 +18,7 @@ _MULTIPLIERS = (np.uint64(0x9FB21C651E98DF25), np.uint64(0xD6E8FEB86659FD93))
 _HALF = np.uint64(32)
 _TO_SHARD = np.uint64(64 - 10)
 
-_WINDOW_BYTES = 256 << 20
+_WINDOW_BYTES = 128 << 20
 
 
 def shards_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -52,8 +52,6 @@ def summary(contents: Manifest) -> str:
 def _as_json(place: Place, contents: Manifest, wrong: list[str]) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(contents.to_bytes())
     body.pop("checksum")
-    # A whole program is more than anybody wants to read here.
-    body.pop("inference", None)
     return {**body, "path": str(place), "bytes": size_of(contents), "wrong": wrong}
 
 
