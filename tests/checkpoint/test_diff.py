@@ -95,6 +95,9 @@ def test_nan_equals_nan_and_nothing_else():
     one = np.array([nan, nan, 1, inf, inf, 2], np.float32)
     other = np.array([nan, 1, nan, inf, -inf, 5], np.float32)
     assert apart(one, other).tolist() == [0, inf, inf, 0, inf, 3]
+    large = np.array([1 << 40, (1 << 40) + 1])
+    assert apart(large, large[::-1]).tolist() == [1, 1]
+    assert apart(np.array([True, False]), np.array([True, True])).tolist() == [0, 1]
 
 
 def test_what_makes_no_sense_is_refused(tmp_path, capsys):

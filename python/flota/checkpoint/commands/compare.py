@@ -127,8 +127,9 @@ def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """How far numbers are apart; those that are the same infinity, or both NaN, not at all, and other NaNs for ever."""
+    kind = np.float32 if one.dtype == other.dtype == np.float32 else np.float64
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(one.astype(np.float32) - other.astype(np.float32))
+        distance = np.abs(one.astype(kind, copy=False) - other.astype(kind, copy=False)).astype(np.float32)
         same = (one == other) | (np.isnan(one) & np.isnan(other))
     return np.where(same, np.float32(0), np.where(np.isnan(distance), np.float32(np.inf), distance))
 
@@ -189,7 +190,7 @@ def _parameters(one: Checkpoint, other: Checkpoint, tables: dict[str, Table], to
                 found.counters += (ours.updates, ours.last_seen) != (yours.updates, yours.last_seen)
                 if ours.weights.shape == yours.weights.shape:
                     _numbers(found, "weights", ours.weights, yours.weights, tolerance)
-                    for slot in ours.state.keys() & yours.state.keys():
+                    for slot in [slot for slot in ours.state if slot in yours.state]:
                         _numbers(found, slot, ours.state[slot], yours.state[slot], tolerance)
 
 
@@ -209,7 +210,7 @@ def _files(one: Checkpoint, other: Checkpoint, tables: dict[str, Table], toleran
             shapes = [{tensor: values.shape for tensor, values in each.items()} for each in tensors]
             if not tensors[0] or shapes[0] != shapes[1]:
                 differ.append(name)
-            for tensor in tensors[0].keys() & tensors[1].keys():
+            for tensor in sorted(tensors[0].keys() & tensors[1].keys()):
                 found = tables.setdefault(f"{name}/{tensor}", Table())
                 if tensors[0][tensor].shape == tensors[1][tensor].shape:
                     _numbers(found, "weights", tensors[0][tensor], tensors[1][tensor], tolerance)
