@@ -25,6 +25,7 @@ PYTHON_LAYERS = """
     training
     util
     fleet testing
+    vectors
     saving shrinking inference
     communicator
     nn optim data metrics checkpoint

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flota.fleet import is_worker as is_worker
     from flota.fleet import load_inference_model as load_inference_model
     from flota.fleet import load_model as load_model
+    from flota.fleet import load_vectors as load_vectors
     from flota.fleet import run_server as run_server
     from flota.fleet import save_inference_model as save_inference_model
     from flota.fleet import save_persistables as save_persistables
@@ -85,6 +86,7 @@ _PUBLIC = {
     "is_worker": "flota.fleet",
     "load_inference_model": "flota.fleet",
     "load_model": "flota.fleet",
+    "load_vectors": "flota.fleet",
     "prefetch": "flota.nn.prefetch",
     "run_server": "flota.fleet",
     "save_inference_model": "flota.fleet",
@@ -142,6 +144,7 @@ __all__ = [
     "is_worker",
     "load_inference_model",
     "load_model",
+    "load_vectors",
     "metrics",
     "nn",
     "optim",

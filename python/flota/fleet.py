@@ -21,12 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from flota import _core, config, inference, report, saving, shrinking, workers
+from flota.arrays import Keys, Values
+from flota.checkpoint.kept import keeping
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -41,8 +44,10 @@ from flota.data.reading import close_passes
 from flota.eras import Shrinking
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
+from flota.nn.table_module import TableModule
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+from flota.vectors import load_vectors as begin_with_vectors
 
 _LOOK_MS = 200
 
@@ -281,22 +286,37 @@ class Fleet:
         """Gives tables rows to begin with. Every worker calls it after ``init_worker``; worker 0's are the job's."""
         saving.begin_rows(self._training(), self._job(), rows)
 
+    def load_vectors(self, table: TableModule | str, keys: Keys | None = None, vectors: Values | None = None) -> bool:
+        """Training begins with these vectors: ``vectors[i]`` is the row of ``keys[i]`` in the table of this module, or
+        of this name, with the state of a row that was never updated. Other rows stay as they are.
+
+        Every worker calls it after ``init_worker``. Worker 0's vectors are the job's; other workers may leave them out.
+        Servers that began with a checkpoint keep what that has: then nothing changes, and False is returned.
+        """
+        return begin_with_vectors(self._training(), self._job(), table, keys, vectors)
+
     def settle(self) -> None:
         """All that this worker has learnt is in the tables."""
         communicator = self._training().communicator
         assert communicator is not None
         communicator.settle()
 
-    def save_persistables(self, dirname: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None) -> None:
+    def save_persistables(
+        self, dirname: str | os.PathLike[str], *, keep: int | None = None, files: Mapping[str, bytes] | None = None
+    ) -> None:
         """Saves all tables: weights and optimizer state of rows and dense parameters, and the step. ``files``: others
         that belong to it, by name.
 
-        Worker 0 writes; on other workers the call does nothing. What was at ``dirname`` is replaced in one rename. In
-        sync mode the others wait for worker 0 in their next step, for as long as their deadline (``FLOTA_TIMEOUT``).
+        Worker 0 writes; on other workers the call does nothing. What was at ``dirname``, a folder or a URL, is replaced
+        at once; or with ``keep`` the new one is ``dirname/step-0000001234``, and then all but the newest so many are
+        removed. In sync mode the others wait for worker 0 in their next step, for as long as their deadline
+        (``FLOTA_TIMEOUT``).
         """
         optimizer = self._training()
-        if self.is_first_worker():
-            saving.save(optimizer, self._client, dirname, self._source(), files)
+        if not self.is_first_worker():
+            return
+        with nullcontext(dirname) if keep is None else keeping(dirname, keep, optimizer.steps) as place:
+            saving.save(optimizer, self._client, place, self._source(), files)
 
     def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.
@@ -447,6 +467,7 @@ all_reduce = fleet.all_reduce
 staleness = fleet.staleness
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
+load_vectors = fleet.load_vectors
 shrink = fleet.shrink
 save_inference_model = fleet.save_inference_model
 load_inference_model = inference.load

@@ -45,10 +45,16 @@ def model_tables(optimizer: DistributedOptimizer) -> set[str]:
     return dense | {handle.options.name for handle, _ in optimizer.tables()}
 
 
-def check_tables(optimizer: DistributedOptimizer, saved: set[str], where: str, tell: bool = True) -> None:
-    """Every table of the model must have been saved; one that was saved and is not the model's is told."""
+def check_tables(
+    optimizer: DistributedOptimizer, saved: set[str], where: str, tell: bool = True, partial: bool = False
+) -> None:
+    """Every table of the model must have been saved; one that was saved and is not the model's is told. ``partial``:
+    some are enough, and which are not there is told."""
     model = model_tables(optimizer)
-    if missing := model - saved:
+    missing = model - saved
+    if missing and partial and missing != model:
+        warnings.warn(f"{where} has no tables {', '.join(sorted(missing))}: they stay as they are", stacklevel=4)
+    elif missing:
         raise CheckpointError(
             f"{where} has no table {', '.join(map(repr, sorted(missing)))}, which the model has; it has "
             f"{', '.join(map(repr, sorted(saved))) or 'none'}"
@@ -183,15 +189,19 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
     if not weights_only:
         _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
-    check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
+    check_tables(
+        optimizer, set(checkpoint.manifest.tables), str(checkpoint.path), partial=weights_only and checkpoint.partial
+    )
     names = dense_names(optimizer)
     dense = {names[parameter]: (parameter, group) for parameter, group in optimizer.dense() if parameter.requires_grad}
+    dense = {name: each for name, each in dense.items() if name in checkpoint.manifest.tables}
+    handles = [handle for handle in _handles(optimizer) if handle.options.name in checkpoint.manifest.tables]
     for name, (parameter, group) in dense.items():
         rule = SGD() if weights_only else rule_of(optimizer.wrapped, group)
         check_same(checkpoint, name, _dense_spec(name, parameter, rule), weights_only)
-    for handle in _handles(optimizer):
+    for handle in handles:
         check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
-    for handle in _handles(optimizer):
+    for handle in handles:
         store, spec = handle.bound(), spec_of(handle.bound())
         begin_anew(store)
         for page in saved_rows(checkpoint, handle.options.name, spec, weights_only):
@@ -234,7 +244,9 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weight
 
 def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path, weights_only: bool) -> int:
     checkpoint = Checkpoint(dirname)
-    check_tables(optimizer, set(checkpoint.manifest.tables), str(checkpoint.path))
+    check_tables(
+        optimizer, set(checkpoint.manifest.tables), str(checkpoint.path), partial=weights_only and checkpoint.partial
+    )
     last = time.monotonic()
     for _ in load_job(job.client, checkpoint, weights_only):
         if time.monotonic() - last > job.client.timeout / 4:

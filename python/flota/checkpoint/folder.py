@@ -20,6 +20,7 @@ from pathlib import Path
 
 from flota.checkpoint import manifest
 from flota.checkpoint.manifest import FileEntry, Kind, Manifest
+from flota.checkpoint.places import Place, Remote, entries, named, read
 from flota.errors import CheckpointError, InvalidArgument, SystemFailure
 
 # Files of programs. Scripts save one beside the checkpoint that it was trained to, into the same folder: they are no
@@ -31,21 +32,6 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-@contextlib.contextmanager
-def _named(doing: str, path: Path) -> Iterator[None]:
-    """What the operating system refuses is told with the file and what was being done with it."""
-    try:
-        yield
-    except OSError as error:
-        raise SystemFailure(f"cannot {doing} {path}: {error.strerror or error}") from error
-
-
-def _absolute(dirname: str | os.PathLike[str]) -> Path:
-    if not os.fspath(dirname):
-        raise InvalidArgument("a checkpoint needs the name of a folder, not ''")
-    return Path(os.path.realpath(dirname))
-
-
 def is_of_program(name: str) -> bool:
     """Whether a file may lie in a checkpoint's folder without being of it."""
     return name in _PROGRAM_NAMES or name.endswith(_PROGRAM_SUFFIXES)
@@ -54,16 +40,18 @@ def is_of_program(name: str) -> bool:
 class Staging:
     """A folder in the making. ``publish`` puts it in the place of what is at ``target``; ``abandon`` removes it."""
 
-    def __init__(self, target: str | os.PathLike[str], kind: Kind) -> None:
-        self.target = _absolute(target)
+    folder = ""  # its files lie beside the manifest
+
+    def __init__(self, target: Path, kind: Kind) -> None:
+        self.target = target
         self._kind = kind
-        _refuse_to_replace(self.target, kind)
+        refuse_to_replace(self.target, kind)
         parent = self.target.parent
-        with _named("make", parent):
+        with named("make", parent):
             parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(self.target)
+        remove_leftovers(self.target)
         self.path = parent / f"{self.target.name}.tmp-{secrets.token_hex(8)}"
-        with _named("make", self.path):
+        with named("make", self.path):
             self.path.mkdir()
             # Tells others that somebody is still writing here, for as long as this process lives.
             self._handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -73,7 +61,7 @@ class Staging:
     def write(self, name: str, data: bytes) -> tuple[int, str]:
         """Writes a file to the disk. Returns its size and checksum. Thread safety: any thread, each its own name."""
         path = self.path / name
-        with _named("write", path), path.open("xb") as file:
+        with named("write", path), path.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -81,16 +69,16 @@ class Staging:
 
     def publish(self, contents: Manifest) -> None:
         self.write(manifest.NAME, contents.to_bytes())
-        _refuse_to_replace(self.target, self._kind)
-        with _named("publish", self.target):
+        refuse_to_replace(self.target, self._kind)
+        with named("publish", self.target):
             self._bring_programs()
             os.fsync(self._handle)
             replaced = _put_in_place(self.path, self.target)
             _sync_folder(self.target.parent)
-        os.close(self._handle)
+        self._unlock()
         if replaced is not None:
             shutil.rmtree(replaced, ignore_errors=True)  # the next save tries again
-        _remove_leftovers(self.target)
+        remove_leftovers(self.target)
 
     def _bring_programs(self) -> None:
         """What lies beside the checkpoint that is replaced stays."""
@@ -98,8 +86,13 @@ class Staging:
             if is_of_program(path.name):
                 shutil.copy2(path, self.path / path.name)
 
+    def _unlock(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle >= 0:  # an interrupt may come after publishing
+            os.close(handle)
+
     def abandon(self) -> None:
-        os.close(self._handle)
+        self._unlock()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -137,32 +130,39 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _refuse_to_replace(target: Path, kind: Kind) -> None:
+def refuse_to_replace(target: Place, kind: Kind) -> None:
     """A folder is replaced only if it is empty, or a checkpoint of the same kind and nothing else but programs."""
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise InvalidArgument(f"{target} is not a folder; give the checkpoint a place of its own")
-    with _named("read", target):
-        names = {entry.name for entry in os.scandir(target) if not is_of_program(entry.name)}
+    if isinstance(target, Path):
+        if not target.exists():
+            return
+        if not target.is_dir():
+            raise InvalidArgument(f"{target} is not a folder; give the checkpoint a place of its own")
+    with named("read", target):
+        names = {name for name in entries(target) if not is_of_program(name) and not _left_by_upload(target, name)}
     if not names:
         return
     if manifest.NAME not in names:
+        many = ", but holds some; keep=N adds one" if any(name.startswith("step-") for name in names) else ""
         raise InvalidArgument(
-            f"{target} is no checkpoint (it has no {manifest.NAME}) and is not empty; give the checkpoint a place of "
-            "its own, because saving replaces the whole folder"
+            f"{target} is no checkpoint (it has no {manifest.NAME}) and is not empty{many}; give the checkpoint a "
+            "place of its own, because saving replaces the whole folder"
         )
     try:
-        there = _read_manifest(target)
+        there = manifest_at(target)
     except CheckpointError:
         return  # damaged: a new one can only be better
     if there.kind != kind:
         raise InvalidArgument(f"{target} holds a checkpoint of another kind, {there.kind}; save {kind} elsewhere")
-    if foreign := names - {manifest.NAME, *there.files}:
+    if foreign := names - {manifest.NAME, there.folder, *there.files}:
         raise InvalidArgument(
             f"{target / min(foreign)} does not belong to the checkpoint there; move it, because saving replaces the "
             "whole folder"
         )
+
+
+def _left_by_upload(place: Place, name: str) -> bool:
+    """Whether it is of an upload that is under way or crashed: no part of a checkpoint, and no sign of damage."""
+    return isinstance(place, Remote) and manifest.FOLDER.fullmatch(name) is not None
 
 
 def _siblings(target: Path, what: str) -> list[Path]:
@@ -173,7 +173,7 @@ def _siblings(target: Path, what: str) -> list[Path]:
         return []
 
 
-def _remove_leftovers(target: Path) -> None:
+def remove_leftovers(target: Path) -> None:
     """What crashed saves have left beside the target."""
     for path in _siblings(target, "tmp|old" if target.exists() else "tmp"):
         if not _being_written(path):
@@ -196,56 +196,87 @@ def _being_written(path: Path) -> bool:
     return False
 
 
-def find(dirname: str | os.PathLike[str]) -> Path:
+def find(place: Place) -> Place:
     """Where the checkpoint of this name is."""
-    target = _absolute(dirname)
-    if target.is_dir():
-        return target
-    if target.exists():
-        raise CheckpointError(f"{target} is not a folder, and so no checkpoint")
+    if isinstance(place, Remote):
+        with named("read", place):
+            if not place.entries():
+                raise CheckpointError(f"there is no checkpoint at {place}: nothing is there")
+        return place
+    if place.is_dir():
+        return place
+    if place.exists():
+        raise CheckpointError(f"{place} is not a folder, and so no checkpoint")
     # A save may have crashed between its two renames.
+    if old := moved_away(place):
+        return old[0]
+    raise CheckpointError(f"there is no checkpoint at {place}: the folder does not exist")
+
+
+def moved_away(target: Path) -> list[Path]:
+    """What was at ``target`` before a save replaced it, or was about to; newest first."""
     old = [path for path in _siblings(target, "old") if (path / manifest.NAME).is_file()]
-    if old:
-        return max(old, key=lambda path: path.stat().st_mtime_ns)
-    raise CheckpointError(f"there is no checkpoint at {target}: the folder does not exist")
+    return sorted(old, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def read_manifest(path: Path, kind: Kind) -> Manifest:
-    """The folder's manifest, when the folder holds the files that it names, and nothing else."""
-    contents = _read_manifest(path)
-    if contents.kind != kind:
+def read_manifest(path: Place, kind: Kind | None) -> Manifest:
+    """The folder's manifest, when the folder holds the files that it names, and nothing else. No kind: any."""
+    contents = manifest_at(path)
+    if kind not in (None, contents.kind):
         raise CheckpointError(f"{path} holds a checkpoint of another kind: {contents.kind}, not {kind}")
-    with _named("read", path):
-        sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path) if not is_of_program(entry.name)}
-    for name, entry in contents.files.items():
-        if name not in sizes:
-            raise CheckpointError(f"{path / name} is missing")
-        if sizes[name] != entry.bytes:
-            raise CheckpointError(
-                f"{path / name} is damaged: it has {sizes[name]} bytes, the manifest says {entry.bytes}"
-            )
-    if foreign := set(sizes) - {manifest.NAME, *contents.files}:
-        raise CheckpointError(f"{path / min(foreign)} does not belong to the checkpoint: the manifest does not name it")
+    for _, problem in wrong_files(path, contents):
+        raise CheckpointError(problem)
     return contents
 
 
-def _read_manifest(path: Path) -> Manifest:
+def wrong_files(path: Place, contents: Manifest) -> Iterator[tuple[str, str]]:
+    """What a look at the folder shows to be wrong: with which file, and what."""
+    files = path / contents.folder
+    with named("read", path):
+        beside = {
+            name: size
+            for name, size in entries(path).items()
+            if not is_of_program(name) and not (contents.folder and manifest.FOLDER.fullmatch(name))
+        }
+        sizes = entries(files) if contents.folder else beside
+    for name, entry in contents.files.items():
+        if name not in sizes:
+            yield name, f"{files / name} is missing"
+        elif sizes[name] != entry.bytes:
+            there = "it is a folder" if sizes[name] is None else f"it has {sizes[name]} bytes"
+            yield name, f"{files / name} is damaged: {there}, the manifest says {entry.bytes} bytes"
+    foreign = {path / name for name in set(beside) - {manifest.NAME, *([] if contents.folder else contents.files)}}
+    foreign |= {files / name for name in (set(sizes) - set(contents.files) if contents.folder else ())}
+    for strange in sorted(foreign, key=str):
+        yield strange.name, f"{strange} does not belong to the checkpoint: the manifest does not name it"
+
+
+def manifest_at(path: Place) -> Manifest:
+    """What the folder's manifest says, whatever else is there."""
     file = path / manifest.NAME
-    with _named("read", file):
-        if not file.is_file():
+    with named("read", file):
+        size = entries(path).get(manifest.NAME)
+        if size is None:
             raise CheckpointError(f"{file} is missing: {path} is no checkpoint")
-        if file.stat().st_size > manifest.MOST_BYTES:
+        if size > manifest.MOST_BYTES:
             raise CheckpointError(f"{file} is too large for a manifest")
-        data = file.read_bytes()
+        data = read(file)
     return Manifest.from_bytes(data, str(file))
 
 
-def read_file(path: Path, entry: FileEntry) -> bytes:
+def read_file(path: Place, entry: FileEntry) -> bytes:
     """A file's bytes, when they are what was written."""
-    with _named("read", path):
-        data = path.read_bytes()
+    try:
+        with named("read", path):
+            data = read(path)
+    except SystemFailure as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise CheckpointError(
+                f"{path} is missing: another save may have replaced the checkpoint meanwhile"
+            ) from error
+        raise
     if len(data) != entry.bytes:
-        raise CheckpointError(f"{path} is damaged: it has {len(data)} bytes, the manifest says {entry.bytes}")
+        raise CheckpointError(f"{path} is damaged: it has {len(data)} bytes, the manifest says {entry.bytes} bytes")
     if hashlib.sha256(data).hexdigest() != entry.sha256:
         raise CheckpointError(f"{path} is damaged: its checksum is not the manifest's")
     return data

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
@@ -20,8 +21,12 @@ from flota.rules import Rule
 NAME = "manifest.json"
 FORMAT = "flota checkpoint"
 VERSION = 1
+# The mode in `source` of what was made of other programs' files: it need not hold all of a model's tables.
+CONVERTED = "converted"
 # Tables and files by the thousand; anything beyond is not a manifest.
 MOST_BYTES = 64 << 20
+# A folder of files beside the manifest; see objects.py.
+FOLDER = re.compile(r"files-[0-9a-f]{16}")
 
 Kind = Literal["persistables", "inference"]
 KINDS: tuple[Kind, ...] = ("persistables", "inference")
@@ -139,6 +144,7 @@ class Manifest:
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     inference: Mapping[str, Any] = field(default_factory=dict)
     data: Sequence[Mapping[str, Any]] = ()  # how far the data was trained; see position.py
+    folder: str = ""  # where the files are, if not beside the manifest; see objects.py
 
     def to_bytes(self) -> bytes:
         body = {
@@ -155,6 +161,8 @@ class Manifest:
             body["inference"] = dict(self.inference)
         if self.data:
             body["data"] = list(self.data)
+        if self.folder:
+            body["folder"] = self.folder
         return _spell({**body, "checksum": _checksum(body)})
 
     def identity(self) -> int:
@@ -190,6 +198,8 @@ def _understood(body: dict[str, Any], path: str) -> Manifest:
         settings = {name: value for name, value in body.items() if name not in ("format", "version")}
         settings["tables"] = {name: TableEntry.from_json(name, entry) for name, entry in body["tables"].items()}
         going_on(body.get("data", []))
+        if "folder" in body and not FOLDER.fullmatch(body["folder"]):
+            raise ValueError(f"folder must be files- and 16 hex digits, not {body['folder']!r}")
         settings["files"] = {name: FileEntry.from_json(entry) for name, entry in body["files"].items()}
         return Manifest(**settings)
     except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as error:

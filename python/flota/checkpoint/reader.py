@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,9 @@ import safetensors
 import safetensors.numpy
 
 from flota.checkpoint import folder, manifest
+from flota.checkpoint.kept import find, offering_another
 from flota.checkpoint.manifest import FileEntry, Kind, TableEntry
+from flota.checkpoint.places import Place
 from flota.errors import CheckpointError
 from flota.pages import RowPage
 
@@ -39,16 +41,32 @@ class Parameter:
 
 class Checkpoint:
     """A checkpoint to read from. Opening it looks at the manifest, and whether the files are there in their sizes;
-    their checksums are looked at as they are read."""
+    their checksums are looked at as they are read. Of a folder of kept ones it is the newest. ``kind`` None: any."""
 
-    def __init__(self, dirname: str | os.PathLike[str], kind: Kind = "persistables") -> None:
-        self.path: Path = folder.find(dirname)
-        self.manifest = folder.read_manifest(self.path, kind)
+    def __init__(self, dirname: str | os.PathLike[str] | Place, kind: Kind | None = "persistables") -> None:
+        self.path: Place = find(dirname)
+        with offering_another(self.path):
+            self.manifest = folder.read_manifest(self.path, kind)
+        self.files: Place = self.path / self.manifest.folder
+        self._offers = True
+
+    @staticmethod
+    def unchecked(path: Place, contents: manifest.Manifest) -> Checkpoint:
+        """One of which some files may be wrong or missing: to find out which."""
+        checkpoint = Checkpoint.__new__(Checkpoint)
+        checkpoint.path, checkpoint.manifest, checkpoint.files = path, contents, path / contents.folder
+        checkpoint._offers = False
+        return checkpoint
 
     @property
     def step(self) -> int:
         """How many steps had been trained."""
         return self.manifest.step
+
+    @property
+    def partial(self) -> bool:
+        """Whether it need not hold all of a model's tables."""
+        return self.manifest.source.get("mode") == manifest.CONVERTED
 
     def tables(self, kind: str) -> dict[str, TableEntry]:
         return {name: table for name, table in self.manifest.tables.items() if table.kind == kind}
@@ -59,15 +77,29 @@ class Checkpoint:
         files = [(name, file) for name, file in self.manifest.files.items() if file.table == table]
         total = 0
         for (name, file), tensors in zip(files, _ahead([self._reading(*named) for named in files]), strict=True):
-            page = self._page(name, entry, tensors)
-            if len(page.keys) != file.rows:
-                raise self._wrong(name, f"it has {len(page.keys)} rows, the manifest says {file.rows}")
+            yield self._rows_of(name, file, entry, tensors)
             total += file.rows
-            yield page
         if total != entry.rows:
             raise CheckpointError(
                 f"{self.path / manifest.NAME}: table {table!r} has {entry.rows} rows, its files {total}"
             )
+
+    def page(self, name: str) -> RowPage:
+        """The rows in one file. Those of a model to serve have no state, and nobody counted their updates."""
+        file = self.manifest.files[name]
+        assert file.table is not None
+        return self._rows_of(name, file, self.manifest.tables[file.table], self._read(name, file))
+
+    def _rows_of(self, name: str, file: FileEntry, entry: TableEntry, tensors: Tensors) -> RowPage:
+        if self.manifest.kind == "inference":
+            layout: Layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
+            self._check(name, tensors, layout, complete=True)
+            nobody, none = np.zeros(file.rows, np.uint64), np.empty((file.rows, 0), np.float32)
+            return RowPage(tensors["keys"], nobody, nobody, tensors["weights"], none)
+        page = self._page(name, entry, tensors)
+        if len(page.keys) != file.rows:
+            raise self._wrong(name, f"it has {len(page.keys)} rows, the manifest says {file.rows}")
+        return page
 
     def embedding(self, table: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """A table's keys in order and their weights, as saved for serving."""
@@ -78,12 +110,10 @@ class Checkpoint:
         for name, file in self.manifest.files.items():
             if file.table != table:
                 continue
-            tensors = self._read(name, file)
-            layout: Layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
-            self._check(name, tensors, layout, complete=True)
+            page = self._rows_of(name, file, entry, self._read(name, file))
             if at + file.rows > entry.rows:
                 raise self._wrong(name, f"table {table!r} has no more than {entry.rows} rows")
-            keys[at : at + file.rows], weights[at : at + file.rows] = tensors["keys"], tensors["weights"]
+            keys[at : at + file.rows], weights[at : at + file.rows] = page.keys, page.weights
             at += file.rows
         if at != entry.rows or bool((keys[1:] <= keys[:-1]).any()):
             raise CheckpointError(
@@ -102,19 +132,27 @@ class Checkpoint:
             for table in file.tables:
                 yield table, self._parameter(name, table, wanted[table], tensors)
 
+    def parameters_in(self, name: str) -> Iterator[tuple[str, Parameter]]:
+        """The dense parameters in one file."""
+        file = self.manifest.files[name]
+        tensors = self._read(name, file)
+        for table in file.tables:
+            yield table, self._parameter(name, table, self.manifest.tables[table], tensors)
+
     def tensors(self, name: str) -> Tensors:
         """All of a safetensors file."""
         return self._read(name, self.manifest.files[name])
 
     def bytes_of(self, name: str) -> bytes:
         """Any file."""
-        return folder.read_file(self.path / name, self.manifest.files[name])
+        with offering_another(self.path) if self._offers else nullcontext():
+            return folder.read_file(self.files / name, self.manifest.files[name])
 
     def _reading(self, name: str, file: FileEntry) -> Callable[[], Tensors]:
         return lambda: self._read(name, file)
 
     def _read(self, name: str, file: FileEntry) -> Tensors:
-        data = folder.read_file(self.path / name, file)
+        data = self.bytes_of(name)
         try:
             return safetensors.numpy.load(data)
         except (safetensors.SafetensorError, KeyError, ValueError) as error:
@@ -153,7 +191,7 @@ class Checkpoint:
             raise self._wrong(name, f"unknown tensors {', '.join(sorted(strange))}")
 
     def _wrong(self, name: str, reason: str) -> CheckpointError:
-        return CheckpointError(f"{self.path / name} is not what the manifest says: {reason}")
+        return CheckpointError(f"{self.files / name} is not what the manifest says: {reason}")
 
 
 def _ahead(calls: list[Callable[[], T]]) -> Iterator[T]:

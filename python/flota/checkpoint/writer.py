@@ -16,8 +16,9 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from flota import _core
-from flota.checkpoint.folder import Staging
 from flota.checkpoint.manifest import FileEntry, Kind, Manifest, TableEntry
+from flota.checkpoint.objects import staging
+from flota.checkpoint.places import Place
 from flota.errors import CheckpointError
 from flota.pages import RowPage, ShardPage
 
@@ -36,7 +37,7 @@ class CheckpointWriter:
 
     def __init__(
         self,
-        dirname: str | os.PathLike[str],
+        dirname: str | os.PathLike[str] | Place,
         *,
         kind: Kind = "persistables",
         step: int = 0,
@@ -52,7 +53,7 @@ class CheckpointWriter:
         self._writing: deque[tuple[str, FileEntry, Future[tuple[int, str]]]] = deque()
         self._parameters: dict[str, Floats] = {}
         self._parameter_tables: list[str] = []
-        self._staging = Staging(dirname, kind)
+        self._staging = staging(dirname, kind)
         self._published = False
 
     def __enter__(self) -> CheckpointWriter:
@@ -151,6 +152,7 @@ class CheckpointWriter:
         while self._writing:
             self._finish_oldest()
         contents = replace(self._manifest, tables=self._tables, files=self._files, inference=inference or {})
+        contents = replace(contents, folder=self._staging.folder)
         self._staging.publish(contents)
         self._published = True
         return contents
