@@ -98,6 +98,9 @@ class LocalRows:
     def restore(self, standing: Standing) -> None:
         """As it stood when it was saved."""
         self._table.begin_era(standing.newest)
+        if standing.lineage:
+            self._lineage = standing.lineage
+            self._table.keep_removed(standing.newest)
         self._shrinks = list(standing.shrinks)
 
     def export_shards(

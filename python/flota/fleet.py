@@ -30,6 +30,8 @@ import torch
 from flota import _core, config, inference, report, saving, shrinking, workers
 from flota.arrays import Keys, Values
 from flota.checkpoint.kept import keeping
+from flota.checkpoint.lines import check_mode
+from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -64,6 +66,7 @@ class Fleet:
         self._optimizer: DistributedOptimizer | None = None
         self._client: Client | None = None
         self._server: _core.Server | None = None
+        self._last_saved: Place | None = None  # of a line of base and deltas
         self._calls = 0
 
     # --- who am I ---
@@ -141,8 +144,13 @@ class Fleet:
 
     # --- servers ---
 
-    def init_server(self, dirname: str | os.PathLike[str] | None = None) -> None:
-        """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then."""
+    def init_server(self, dirname: str | os.PathLike[str] | None = None, tables: Sequence[str] | None = None) -> None:
+        """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then.
+
+        ``tables``: only the weights of these tables of it; the job begins with them, and counts its steps from 0.
+        """
+        if tables is not None and dirname is None:
+            raise InvalidArgument("init_server: tables= are those of a checkpoint: give its dirname")
         if not self.is_server():
             raise InvalidArgument("this process is a worker: call init_server() under `if flota.is_server():`")
         options = _core.ServerOptions()
@@ -152,7 +160,7 @@ class Fleet:
         options.count = self.placement.server_num
         server = _core.Server.make(options)
         if dirname is not None:
-            restore_server(server, dirname)
+            restore_server(server, dirname, tables)
         server.listen()
         self._server = server
 
@@ -302,10 +310,21 @@ class Fleet:
         communicator.settle()
 
     def save_persistables(
-        self, dirname: str | os.PathLike[str], *, keep: int | None = None, files: Mapping[str, bytes] | None = None
+        self,
+        dirname: str | os.PathLike[str],
+        *,
+        mode: str = "all",
+        since: str | os.PathLike[str] | None = None,
+        keep: int | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         """Saves all tables: weights and optimizer state of rows and dense parameters, and the step. ``files``: others
         that belong to it, by name.
+
+        ``mode``: "all"; "base", the same as the beginning of a line of deltas; "delta", the rows that have changed
+        since the last base or delta, and which are gone; "inference", weights alone. A delta goes on from what this
+        worker saved last, or from ``since``, the checkpoint that the servers began with; it is loaded together with
+        all before it, which must stay where they are.
 
         Worker 0 writes; on other workers the call does nothing. What was at ``dirname``, a folder or a URL, is replaced
         at once; or with ``keep`` the new one is ``dirname/step-0000001234``, and then all but the newest so many are
@@ -313,10 +332,18 @@ class Fleet:
         (``FLOTA_TIMEOUT``).
         """
         optimizer = self._training()
+        wanted = check_mode(mode)
+        if keep is not None and wanted in ("base", "delta"):
+            raise InvalidArgument(f"keep= would remove what deltas need: leave it out with mode={mode!r}")
+        if since is not None and wanted != "delta":
+            raise InvalidArgument(f'since= says what a delta goes on from: give it with mode="delta", not {mode!r}')
         if not self.is_first_worker():
             return
+        before = self._last_saved if since is None else place_of(since)
         with nullcontext(dirname) if keep is None else keeping(dirname, keep, optimizer.steps) as place:
-            saving.save(optimizer, self._client, place, self._source(), files)
+            saved = saving.save(optimizer, self._client, place, self._source(), files, wanted, before)
+        if wanted in ("base", "delta"):
+            self._last_saved = saved
 
     def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.

@@ -15,24 +15,27 @@ import numpy.typing as npt
 import torch
 
 from flota import _core
-from flota.checkpoint.job import check_same, load_job, save_job, saved_rows
+from flota.checkpoint.job import check_same, check_state, load_job, load_rows, save_job
+from flota.checkpoint.lines import add_table, begin
+from flota.checkpoint.manifest import SaveMode
 from flota.checkpoint.parameters import parameter_of, put_back
+from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.position import going_on, to_json, told
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
-from flota.communicator.contents import Keys, assign, begin_anew, import_page, spec_of
+from flota.communicator.contents import Keys, assign, spec_of
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
 from flota.data.leases import TEST_PREFIX, own_coordinator
 from flota.data.reading import tell_trained
+from flota.eras import Standing
 from flota.errors import CheckpointError, FlotaError
 from flota.initializer import Constant
 from flota.nn.table import TableParameter
 from flota.optim import counts_steps, rule_of
-from flota.pages import export_shards, rows_a_page
-from flota.rules import SGD, Rule, from_native
+from flota.rules import SGD, Rule
 
 Path = str | os.PathLike[str]
 Rows = tuple[Keys, npt.NDArray[np.float32]]
@@ -100,8 +103,10 @@ def begin_rows(optimizer: DistributedOptimizer, job: Job | None, rows: Sequence[
     if not first:
         return
     if job.rank == 0:
+        begun = {name for server in job.client.statistics() for name, told in server.tables.items() if told["restored"]}
         for handle, (keys, values) in rows:
-            assign(handle.bound(), keys, values)
+            if handle.options.name not in begun:
+                assign(handle.bound(), keys, values)
     job.barrier("flota/rows_begun")
     _resume(optimizer, optimizer.steps)
 
@@ -115,25 +120,29 @@ def save(
     dirname: Path,
     source: dict[str, Any],
     files: Mapping[str, bytes] | None = None,
-) -> None:
-    """Saves the servers' tables, or, without servers, this process's. ``files``: what else belongs to it."""
+    mode: SaveMode = "all",
+    before: Place | None = None,
+) -> Place:
+    """Saves the servers' tables, or, without servers, this process's; returns where. ``files``: what else belongs to
+    it; ``before``: what a delta goes on from."""
     assert optimizer.communicator is not None
     optimizer.communicator.settle()
     tell_trained()
     # Before the tables: what it counts as trained is in them.
     states = own_coordinator().states() if client is None else client.native.lease_states(client.time(None))
     data = to_json([state for state in states if not state[0].startswith(TEST_PREFIX)])
+    target = place_of(dirname)
     if client is not None:
-        save_job(client, dirname, optimizer.steps, source, data, files or {})
-        return
+        save_job(client, target, optimizer.steps, source, data, files or {}, mode, before)
+        return target
     _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)
-    with CheckpointWriter(dirname, step=optimizer.steps, source=source, data=data) as writer:
-        for handle in _handles(optimizer):
-            table = _local(handle).table
-            row_bytes = 24 + 4 * table.dim * (1 + len(from_native(table.spec.rule).state))
-            pages = export_shards(table.export_pages, range(_core.SHARDS), rows_a_page(row_bytes))
-            writer.add_rows(table.spec, pages)
+    tables = {handle.options.name: _local(handle).lasting for handle in _handles(optimizer)}
+    line = begin(tables, mode, target, before)
+    steps = optimizer.steps
+    with CheckpointWriter(target, step=steps, source=source, data=data, line=line.in_manifest()) as writer:
+        for table in tables.values():
+            add_table(writer, table, line)
         for parameter, group in optimizer.dense():
             if not parameter.requires_grad:
                 continue
@@ -149,6 +158,7 @@ def save(
         for name, contents in (files or {}).items():
             writer.add_bytes(name, contents)
         writer.publish()
+    return target
 
 
 def _refuse_what_no_rule_stands_for(optimizer: DistributedOptimizer) -> None:
@@ -189,6 +199,7 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
     if not weights_only:
         _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
+    check_state(checkpoint, weights_only)
     check_tables(
         optimizer, set(checkpoint.manifest.tables), str(checkpoint.path), partial=weights_only and checkpoint.partial
     )
@@ -202,10 +213,12 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
     for handle in handles:
         check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
     for handle in handles:
-        store, spec = handle.bound(), spec_of(handle.bound())
-        begin_anew(store)
-        for page in saved_rows(checkpoint, handle.options.name, spec, weights_only):
-            import_page(store, page)
+        rows = _local(handle).lasting
+        for _ in load_rows(rows, checkpoint, weights_only):
+            pass
+        if not weights_only:
+            entry = checkpoint.manifest.tables[handle.options.name]
+            rows.restore(Standing(checkpoint.manifest.era, checkpoint.manifest.lineage, entry.shrinks))
     for name, values in checkpoint.parameters():
         if name in dense:
             parameter, _ = dense[name]
@@ -244,6 +257,7 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weight
 
 def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path, weights_only: bool) -> int:
     checkpoint = Checkpoint(dirname)
+    check_state(checkpoint, weights_only)
     check_tables(
         optimizer, set(checkpoint.manifest.tables), str(checkpoint.path), partial=weights_only and checkpoint.partial
     )

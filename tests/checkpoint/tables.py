@@ -28,8 +28,8 @@ RULES = {
 
 
 @contextlib.contextmanager
-def servers(count, checkpoint=None):
-    """A client of so many servers in this process, restored from a checkpoint if one is given."""
+def servers(count, checkpoint=None, tables=None):
+    """A client of so many servers in this process, restored from a checkpoint, or from some of its tables."""
     from flota.checkpoint.restore import restore_server
 
     made = []
@@ -39,7 +39,7 @@ def servers(count, checkpoint=None):
             options.secret, options.index, options.count = SECRET, index, count
             made.append(_core.Server.make(options))
             if checkpoint is not None:
-                restore_server(made[-1], checkpoint)
+                restore_server(made[-1], checkpoint, tables)
             made[-1].listen()
         with Client([server.endpoint for server in made], secret=SECRET, timeout=20) as client:
             yield client

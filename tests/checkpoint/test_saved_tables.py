@@ -68,7 +68,7 @@ def test_rules_and_initialisers_come_back_from_the_core():
         assert from_native(init.to_native()) == init
 
 
-def test_rows_that_are_not_in_the_checkpoint_begin_anew(tmp_path):
+def test_rows_that_are_not_in_the_checkpoint_go(tmp_path):
     with servers(2) as client:
         table = client.create_sparse_table("rows", dim=2, rule=RULES["Adagrad"], init=Uniform(-1, 1))
         fresh = table.pull(np.array([5]), create=False)
@@ -78,6 +78,8 @@ def test_rows_that_are_not_in_the_checkpoint_begin_anew(tmp_path):
         table.push(np.array([1, 5]), np.ones((2, 2), dtype=np.float32))
         load(client, tmp_path / "saved")
         assert contents(table)[1] == saved[1]
+        assert 5 not in contents(table)
+        assert table.pull(np.array([5])).tobytes() == fresh.tobytes()
         updates, last_seen, weights, state = contents(table)[5]
         assert (updates, last_seen) == (bytes(8), bytes(8))
         assert weights == fresh.tobytes()

@@ -40,3 +40,20 @@ def test_a_job_goes_on_with_what_another_has_saved(tmp_path, mode):
             assert said(log, "scores") == scores
             if action == "load":
                 assert said(log, "kept") == ["[21.0]"]
+
+
+def test_a_job_saves_what_has_changed_since_its_base(tmp_path):
+    (days,) = launch(tmp_path, "async", "days", str(tmp_path / "model"), workers=1)
+    last = str(tmp_path / "model" / "19")
+    for action, servers in (("load", 2), ("go_on", 1)):
+        (log,) = launch(tmp_path, "async", action, last, servers=servers, workers=1)
+        if action == "load":  # statistics of batches are the workers' own
+            assert said(log, "scores") == said(days, "scores")
+        assert said(log, "rows") == said(days, "rows")
+
+
+def test_servers_begin_with_some_parameters_only(tmp_path):
+    (first,) = launch(tmp_path, "async", "save", str(tmp_path / "model"), workers=1)
+    (some,) = launch(tmp_path, "async", "some", str(tmp_path / "model"), servers=2, workers=1)
+    assert said(some, "rows") == said(first, "rows")
+    assert said(some, "scores") != said(first, "scores")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flota import _core
-from flota.admission import score_floats, without
+from flota.checkpoint.begun import begun_rows
+from flota.checkpoint.lines import Line, add_table, begin, pieces
+from flota.checkpoint.manifest import Manifest, SaveMode
+from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.position import going_on
 from flota.checkpoint.reader import Checkpoint, Parameter
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
+from flota.eras import LastingRows, RowsOf, Shrinking
 from flota.errors import CheckpointError
-from flota.pages import RowPage, export_shards, rows_a_page
+from flota.pages import RowPage
 from flota.rules import from_native
 from flota.tables import DenseTable, SparseTable
 
@@ -33,27 +35,40 @@ def table_names(client: Client) -> list[str]:
     )
 
 
+def sparse_tables(client: Client) -> dict[str, SparseTable]:
+    """The sparse ones of them."""
+    found = ((name, client.table(name)) for name in table_names(client))
+    return {name: table for name, table in found if isinstance(table, SparseTable)}
+
+
 def save_job(
     client: Client,
-    dirname: str | os.PathLike[str],
+    dirname: str | os.PathLike[str] | Place,
     step: int,
     source: Mapping[str, Any],
     data: Sequence[Mapping[str, Any]] = (),
     files: Mapping[str, bytes] | None = None,
-) -> None:
-    """Saves all tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
-    with CheckpointWriter(dirname, step=step, source=source, data=data) as writer:
-        for name in table_names(client):
-            table = client.table(name)
-            if isinstance(table, SparseTable):
-                slots = len(_slots(table.spec))
-                row_bytes = 24 + 4 * table.dim * (1 + slots)
-                writer.add_rows(table.spec, table.export_shards(page_rows=rows_a_page(row_bytes)))
-            else:
-                _save_parameter(writer, table)
+    mode: SaveMode = "all",
+    before: Place | None = None,
+) -> Manifest:
+    """Saves all tables of the servers. ``before``: what a delta goes on from."""
+    target = place_of(dirname)
+    line = begin(sparse_tables(client), mode, target, before)
+    with CheckpointWriter(target, step=step, source=source, data=data, line=line.in_manifest()) as writer:
+        add_tables(writer, client, line)
         for name, contents in (files or {}).items():
             writer.add_bytes(name, contents)
-        writer.publish()
+        return writer.publish()
+
+
+def add_tables(writer: CheckpointWriter, client: Client, line: Line) -> None:
+    """All tables of the servers. Rows and blocks are whole; while others train, each is as of its own moment."""
+    for name in table_names(client):
+        table = client.table(name)
+        if isinstance(table, SparseTable):
+            add_table(writer, table, line)
+        else:
+            _save_parameter(writer, table)
 
 
 def _slots(spec: _core.TableSpec) -> tuple[str, ...]:
@@ -83,7 +98,7 @@ def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec, weights
     saved = checkpoint.manifest.tables[name].spec(name)
     saved.blocks = spec.blocks  # how it is cut does not matter
     if weights_only:
-        saved.rule, saved.init, saved.seed = spec.rule, spec.init, spec.seed
+        saved.rule, saved.init, saved.seed, saved.admission = spec.rule, spec.init, spec.seed, spec.admission
     if differs := _core.difference(saved, spec):
         raise CheckpointError(
             f"table {name!r} of {checkpoint.path} has other settings than the model's: {differs} "
@@ -91,24 +106,27 @@ def check_same(checkpoint: Checkpoint, name: str, spec: _core.TableSpec, weights
         )
 
 
+def check_state(checkpoint: Checkpoint, weights_only: bool) -> None:
+    if not weights_only and not checkpoint.manifest.has_state:
+        raise CheckpointError(
+            f"{checkpoint.path} holds weights alone, without optimizers' state: load_model(…, weights_only=True) takes "
+            "them"
+        )
+
+
 def load_job(client: Client, checkpoint: Checkpoint, weights_only: bool = False) -> Iterator[None]:
     """Gives the servers' tables what the checkpoint has for them; a pause after each piece.
 
-    What differs is refused before anything is changed. A row that is not in the checkpoint begins anew.
+    What differs is refused before anything is changed. A row that is not in the checkpoint goes.
     """
+    check_state(checkpoint, weights_only)
     tables = {name: client.table(name) for name in table_names(client) if name in checkpoint.manifest.tables}
     for name, table in tables.items():
         check_same(checkpoint, name, table.spec, weights_only)
-    for name, table in tables.items():
+    for table in tables.values():
         if isinstance(table, SparseTable):
-            mine = (page.keys for page in table.export())
-            for page in itertools.chain.from_iterable(begun_rows(table.spec, keys) for keys in mine):
-                table.import_rows(page)
+            for _ in load_rows(table, checkpoint, weights_only):
                 yield
-            for page in saved_rows(checkpoint, name, table.spec, weights_only):
-                for part in import_parts(page):
-                    table.import_rows(part)
-                    yield
     for name, parameter in checkpoint.parameters():
         if isinstance(dense := tables.get(name), DenseTable):
             if weights_only:
@@ -120,43 +138,28 @@ def load_job(client: Client, checkpoint: Checkpoint, weights_only: bool = False)
         client.native.restore_leases(going_on(checkpoint.manifest.data), client.time(None))
 
 
-def saved_rows(checkpoint: Checkpoint, name: str, spec: _core.TableSpec, weights_only: bool) -> Iterator[RowPage]:
-    """A checkpoint's rows of a table: as they were, or with the state that ``spec`` begins with."""
-    for page in checkpoint.rows(name):
-        if weights_only:
-            yield from begun_rows(spec, page.keys, page.weights)
-        else:
-            yield page
-
-
-def begun_rows(
-    spec: _core.TableSpec, keys: npt.NDArray[np.int64], weights: npt.NDArray[np.float32] | None = None
-) -> Iterator[RowPage]:
-    """These rows as before their first update: with these weights (each key once), or those that follow from their
-    keys."""
-    keys = np.ascontiguousarray(keys)
-    begun = _core.SparseTable(without(spec))
-    first = np.empty((len(keys), spec.dim), dtype=np.float32)
-    begun.pull(_address(keys), len(keys), _address(first), True)
-    order = np.argsort(keys)
-    for part in export_shards(begun.export_pages, range(_core.SHARDS), _IMPORT_ROWS):
-        page = part.page
-        scores = np.zeros((len(page.keys), score_floats(spec)), dtype=np.float32)
-        state = np.concatenate([page.state, scores], axis=1)
-        given = page.weights
-        if weights is not None:
-            given = weights[order[np.searchsorted(keys, page.keys, sorter=order)]]
-        yield RowPage(page.keys, page.updates, page.last_seen, given, state)
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
+def load_rows(table: LastingRows, checkpoint: Checkpoint, weights_only: bool) -> Iterator[None]:
+    """Gives a table the checkpoint's rows in place of its own; a pause after each piece."""
+    spec = table.spec
+    # No new era: what changes now is of the one that the last save of a line has begun.
+    table.shrink(Shrinking(everything=True), 0)
+    for part, page in pieces(checkpoint, spec.name):
+        if part == RowsOf.table and weights_only:
+            for begun in begun_rows(spec, page.keys, page.weights):
+                table.import_rows(begun)
+                yield
+            continue
+        if part == RowsOf.waiting and weights_only:
+            continue
+        for some in import_parts(page):
+            table.import_rows(some, part=part)
+            yield
 
 
 def import_parts(page: RowPage) -> Iterator[RowPage]:
     """The page's rows, as many at a time as a message takes."""
-    for begin in range(0, len(page.keys), _IMPORT_ROWS):
-        yield RowPage(**{name: column[begin : begin + _IMPORT_ROWS] for name, column in vars(page).items()})
+    for at in range(0, len(page.keys), _IMPORT_ROWS):
+        yield RowPage(**{name: column[at : at + _IMPORT_ROWS] for name, column in vars(page).items()})
 
 
 def _load_parameter(table: DenseTable, parameter: Parameter) -> None:

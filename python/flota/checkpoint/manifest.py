@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from flota import _core, initializer, rules
+from flota import _core, admission, initializer, rules
+from flota.admission import ADMISSIONS, Admission, ShowClick
 from flota.checkpoint.position import going_on
 from flota.errors import CheckpointError, InvalidArgument
 from flota.initializer import Initializer
@@ -29,6 +30,9 @@ MOST_BYTES = 64 << 20
 FOLDER = re.compile(r"files-[0-9a-f]{16}")
 
 Kind = Literal["persistables", "inference"]
+# What of the tables: everything; everything, as the beginning of a line of deltas; what has changed since the save
+# before; or weights alone.
+SaveMode = Literal["all", "base", "delta", "inference"]
 KINDS: tuple[Kind, ...] = ("persistables", "inference")
 
 
@@ -42,8 +46,12 @@ class TableEntry:
     seed: int
     storage: str = "float32"
     allow_nonfinite: bool = False
+    admission: Admission | None = None  # sparse
     dim: int = 0  # sparse
     rows: int = 0  # sparse
+    waiting: int = 0  # sparse: keys that are counted and have no row yet
+    removed: int = 0  # sparse, in a delta: keys whose rows went since the save before
+    shrinks: tuple[int, ...] = ()  # sparse: the eras that began when it was shrunk
     shape: tuple[int, ...] = ()  # dense
     updates: int = 0  # dense
     last_seen: int = 0  # dense
@@ -57,6 +65,7 @@ class TableEntry:
             seed=spec.seed,
             storage=spec.storage.name,
             allow_nonfinite=spec.allow_nonfinite,
+            admission=admission.from_native(spec.admission),
             dim=spec.dim,
             shape=tuple(spec.shape),
         )
@@ -73,7 +82,15 @@ class TableEntry:
         spec.seed = self.seed
         spec.rule = self.rule.to_native()
         spec.init = self.init.to_native()
+        spec.admission = admission.to_native(self.admission)
         return spec
+
+    def state_widths(self) -> dict[str, int]:
+        """How many floats a row has of each part of its state, in their order."""
+        widths = dict.fromkeys(self.rule.state, self.dim)
+        if isinstance(self.admission, ShowClick):
+            widths |= dict.fromkeys(admission.SCORES, 1)
+        return widths
 
     def to_json(self) -> dict[str, Any]:
         mine = {"sparse": ("dim", "rows"), "dense": ("shape", "updates", "last_seen")}[self.kind]
@@ -83,6 +100,9 @@ class TableEntry:
             "state": list(self.rule.state),
             "init": {"kind": type(self.init).__name__, **asdict(self.init)},
             **{name: getattr(self, name) for name in ("seed", "storage", "allow_nonfinite", *mine)},
+            **({"admission": self.admission.to_json()} if self.admission is not None else {}),
+            # Only where there are some: few tables have them.
+            **{name: value for name in ("waiting", "removed", "shrinks") if (value := getattr(self, name))},
         }
 
     @staticmethod
@@ -95,7 +115,11 @@ class TableEntry:
         init = dict(settings.pop("init"))
         settings["rule"] = rules.RULES[rule.pop("kind")](**rule)
         settings["init"] = initializer.INITIALIZERS[init.pop("kind")](**init)
+        if "admission" in settings:
+            admitted = dict(settings["admission"])
+            settings["admission"] = ADMISSIONS[admitted.pop("kind")](**admitted)
         settings["shape"] = tuple(settings.get("shape", ()))
+        settings["shrinks"] = tuple(settings.get("shrinks", ()))
         table = TableEntry(**settings)
         table.spec(name).validate()
         if list(table.rule.state) != state:
@@ -113,11 +137,14 @@ class FileEntry:
     rows: int = 0
     shards: tuple[int, int] | None = None  # the virtual shards, first and last, that its rows are of
     tables: tuple[str, ...] = ()  # whole dense parameters
+    part: Literal["rows", "waiting", "removed"] = "rows"  # what of the sparse table
 
     def to_json(self) -> dict[str, Any]:
         entry: dict[str, Any] = {"bytes": self.bytes, "sha256": self.sha256}
         if self.table is not None:
             entry |= {"table": self.table, "rows": self.rows, "shards": self.shards}
+        if self.part != "rows":
+            entry["part"] = self.part
         if self.tables:
             entry["tables"] = self.tables
         return entry
@@ -144,6 +171,10 @@ class Manifest:
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     inference: Mapping[str, Any] = field(default_factory=dict)
     data: Sequence[Mapping[str, Any]] = ()  # how far the data was trained; see position.py
+    mode: SaveMode = "all"
+    era: int = 0  # rows that were touched after this save are of it, or of a later one
+    lineage: int = 0  # of a base and its deltas
+    parents: Sequence[Mapping[str, Any]] = ()  # of a delta: the checkpoints that it is read with, the base first
     folder: str = ""  # where the files are, if not beside the manifest; see objects.py
 
     def to_bytes(self) -> bytes:
@@ -163,7 +194,20 @@ class Manifest:
             body["data"] = list(self.data)
         if self.folder:
             body["folder"] = self.folder
+        if self.mode != "all":
+            body["mode"] = self.mode
+        if self.era:
+            body["era"] = self.era
+        if self.lineage:
+            body["lineage"] = self.lineage
+        if self.parents:
+            body["parents"] = list(self.parents)
         return _spell({**body, "checksum": _checksum(body)})
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is more of rows and parameters than their weights."""
+        return self.kind == "persistables" and self.mode != "inference"
 
     def identity(self) -> int:
         """A number that two checkpoints have in common only if they are the same."""
@@ -197,6 +241,11 @@ def _understood(body: dict[str, Any], path: str) -> Manifest:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {body['kind']!r}")
         settings = {name: value for name, value in body.items() if name not in ("format", "version")}
         settings["tables"] = {name: TableEntry.from_json(name, entry) for name, entry in body["tables"].items()}
+        if body.get("mode", "all") not in ("all", "base", "delta", "inference"):
+            raise ValueError(f"mode {body['mode']!r} is unknown")
+        for parent in body.get("parents", []):
+            if not isinstance(parent["path"], str) or not isinstance(parent["identity"], str):
+                raise ValueError("a parent has a path and an identity")
         going_on(body.get("data", []))
         if "folder" in body and not FOLDER.fullmatch(body["folder"]):
             raise ValueError(f"folder must be files- and 16 hex digits, not {body['folder']!r}")

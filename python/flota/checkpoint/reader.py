@@ -15,6 +15,7 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
+from flota.admission import SCORES
 from flota.checkpoint import folder, manifest
 from flota.checkpoint.kept import find, offering_another
 from flota.checkpoint.manifest import FileEntry, Kind, TableEntry
@@ -74,7 +75,7 @@ class Checkpoint:
     def rows(self, table: str) -> Iterator[RowPage]:
         """A sparse table's rows, a file at a time."""
         entry = self.manifest.tables[table]
-        files = [(name, file) for name, file in self.manifest.files.items() if file.table == table]
+        files = self.files_of(table, "rows")
         total = 0
         for (name, file), tensors in zip(files, _ahead([self._reading(*named) for named in files]), strict=True):
             yield self._rows_of(name, file, entry, tensors)
@@ -84,6 +85,28 @@ class Checkpoint:
                 f"{self.path / manifest.NAME}: table {table!r} has {entry.rows} rows, its files {total}"
             )
 
+    def waiting(self, table: str) -> Iterator[RowPage]:
+        """Keys that are counted and have no row yet, with their shows and clicks for weights."""
+        for name, file in self.files_of(table, "waiting"):
+            tensors, rows = self._read(name, file), file.rows
+            layout: Layout = {"keys": (np.int64, (rows,)), "last_seen": (np.uint64, (rows,))}
+            self._check(name, tensors, layout | dict.fromkeys(SCORES, (np.float32, (rows,))), complete=True)
+            counted = np.stack([tensors[score] for score in SCORES], axis=1)
+            nothing = np.empty((rows, 0), np.float32)
+            yield RowPage(tensors["keys"], np.zeros(rows, np.uint64), tensors["last_seen"], counted, nothing)
+
+    def removed(self, table: str) -> Iterator[RowPage]:
+        """Keys whose rows went since the save before."""
+        for name, file in self.files_of(table, "removed"):
+            tensors = self._read(name, file)
+            self._check(name, tensors, {"keys": (np.int64, (file.rows,))}, complete=True)
+            nobody, nothing = np.zeros(file.rows, np.uint64), np.empty((file.rows, 0), np.float32)
+            yield RowPage(tensors["keys"], nobody, nobody, nothing, nothing)
+
+    def files_of(self, table: str, part: str = "rows") -> list[tuple[str, FileEntry]]:
+        """The files that hold this of a sparse table."""
+        return [(name, file) for name, file in self.manifest.files.items() if file.table == table and file.part == part]
+
     def page(self, name: str) -> RowPage:
         """The rows in one file. Those of a model to serve have no state, and nobody counted their updates."""
         file = self.manifest.files[name]
@@ -91,7 +114,7 @@ class Checkpoint:
         return self._rows_of(name, file, self.manifest.tables[file.table], self._read(name, file))
 
     def _rows_of(self, name: str, file: FileEntry, entry: TableEntry, tensors: Tensors) -> RowPage:
-        if self.manifest.kind == "inference":
+        if not self.manifest.has_state:
             layout: Layout = {"keys": (np.int64, (file.rows,)), "weights": (np.float32, (file.rows, entry.dim))}
             self._check(name, tensors, layout, complete=True)
             nobody, none = np.zeros(file.rows, np.uint64), np.empty((file.rows, 0), np.float32)
@@ -107,9 +130,7 @@ class Checkpoint:
         keys = np.empty(entry.rows, dtype=np.int64)
         weights = np.empty((entry.rows, entry.dim), dtype=np.float32)
         at = 0
-        for name, file in self.manifest.files.items():
-            if file.table != table:
-                continue
+        for name, file in self.files_of(table):
             page = self._rows_of(name, file, entry, self._read(name, file))
             if at + file.rows > entry.rows:
                 raise self._wrong(name, f"table {table!r} has no more than {entry.rows} rows")
@@ -165,14 +186,15 @@ class Checkpoint:
             "updates": (np.uint64, (rows,)),
             "last_seen": (np.uint64, (rows,)),
         }
-        layout |= dict.fromkeys(("weights", *entry.rule.state), (np.float32, (rows, entry.dim)))
+        widths = {"weights": entry.dim, **entry.state_widths()}
+        layout |= {column: (np.float32, (rows, width)) for column, width in widths.items()}
         self._check(name, tensors, layout, complete=True)
-        parts = [tensors[slot] for slot in entry.rule.state]
+        parts = [tensors[slot] for slot in entry.state_widths()]
         state = np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), dtype=np.float32)
         return RowPage(tensors["keys"], tensors["updates"], tensors["last_seen"], tensors["weights"], state)
 
     def _parameter(self, name: str, table: str, entry: TableEntry, tensors: Tensors) -> Parameter:
-        slots = ("weights", *entry.rule.state)
+        slots = ("weights", *(entry.rule.state if self.manifest.has_state else ()))
         self._check(name, tensors, {f"{table}/{slot}": (np.float32, entry.shape) for slot in slots}, complete=False)
         values = {slot: tensors[f"{table}/{slot}"] for slot in slots}
         return Parameter(values.pop("weights"), values, entry.updates, entry.last_seen)

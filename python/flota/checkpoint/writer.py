@@ -9,16 +9,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
 from flota import _core
+from flota.admission import SCORES
 from flota.checkpoint.manifest import FileEntry, Kind, Manifest, TableEntry
 from flota.checkpoint.objects import staging
 from flota.checkpoint.places import Place
+from flota.eras import RowsOf
 from flota.errors import CheckpointError
 from flota.pages import RowPage, ShardPage
 
@@ -43,9 +45,10 @@ class CheckpointWriter:
         step: int = 0,
         source: Mapping[str, Any] | None = None,
         data: Sequence[Mapping[str, Any]] = (),
+        line: Mapping[str, Any] | None = None,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        self._manifest = Manifest(kind, version("flota"), step, source or {}, data=data)
+        self._manifest = Manifest(kind, version("flota"), step, source or {}, data=data, **(line or {}))
         self._file_bytes = file_bytes
         self._tables: dict[str, TableEntry] = {}
         self._files: dict[str, FileEntry] = {}
@@ -66,10 +69,14 @@ class CheckpointWriter:
         if not self._published:
             self._staging.abandon()
 
-    def add_rows(self, spec: _core.TableSpec, pages: Iterable[ShardPage]) -> None:
+    def row_floats(self, spec: _core.TableSpec) -> int:
+        """How many floats a row has."""
+        return spec.dim + sum(TableEntry.of(spec).state_widths().values())
+
+    def add_rows(self, spec: _core.TableSpec, pages: Iterable[ShardPage], shrinks: Sequence[int] = ()) -> None:
         """A sparse table."""
         entry = TableEntry.of(spec)
-        width = spec.dim * len(entry.rule.state)
+        width = sum(entry.state_widths().values())
         total, waiting, size = 0, list[ShardPage](), 0
         for part in pages:
             page = part.page
@@ -83,12 +90,30 @@ class CheckpointWriter:
                 waiting, size = [], 0
         if waiting:
             self._write_rows(spec, entry, waiting)
-        self._tables[spec.name] = replace(entry, rows=total)
+        self._tables[spec.name] = replace(entry, rows=total, shrinks=tuple(shrinks))
 
     def _write_rows(self, spec: _core.TableSpec, entry: TableEntry, parts: list[ShardPage]) -> None:
-        tensors = columns_of([part.page for part in parts], entry.rule.state)
+        tensors = columns_of([part.page for part in parts], entry.state_widths())
+        if not self._manifest.has_state:
+            tensors = {name: tensors[name] for name in ("keys", "weights")}
         shards = (min(part.shards[0] for part in parts), max(part.shards[1] for part in parts))
         self.add_file("sparse", tensors, table=spec.name, rows=len(tensors["keys"]), shards=shards)
+
+    def add_keys(self, spec: _core.TableSpec, part: RowsOf, pages: Iterable[ShardPage]) -> None:
+        """Of a sparse table whose rows were added: keys that wait for theirs, or whose rows were removed."""
+        name: Literal["waiting", "removed"] = "waiting" if part == RowsOf.waiting else "removed"
+        found = [each.page for each in pages]
+        if not found:
+            return
+        keys = np.concatenate([page.keys for page in found])
+        tensors: dict[str, npt.NDArray[Any]] = {"keys": keys}
+        if part == RowsOf.waiting:
+            counted = np.concatenate([page.weights for page in found])
+            tensors["last_seen"] = np.concatenate([page.last_seen for page in found])
+            tensors |= {score: counted[:, place].copy() for place, score in enumerate(SCORES)}
+        self.add_file(name, tensors, table=spec.name, rows=len(keys), shards=(0, _core.SHARDS - 1), part=name)
+        counts: dict[str, Any] = {name: len(keys)}
+        self._tables[spec.name] = replace(self._tables[spec.name], **counts)
 
     def add_parameter(
         self,
@@ -101,7 +126,11 @@ class CheckpointWriter:
     ) -> None:
         """A dense parameter, whole."""
         entry = TableEntry.of(spec)
-        if tuple(state) != entry.rule.state or any(part.shape != entry.shape for part in (weights, *state.values())):
+        if not self._manifest.has_state:
+            state = {}
+        elif tuple(state) != entry.rule.state:
+            raise CheckpointError(f"table {spec.name!r}: the state is not that of its rule")
+        if any(part.shape != entry.shape for part in (weights, *state.values())):
             raise CheckpointError(f"table {spec.name!r}: values of another shape than the parameter's")
         self._tables[spec.name] = replace(entry, updates=updates, last_seen=last_seen)
         self._parameter_tables.append(spec.name)
@@ -158,13 +187,14 @@ class CheckpointWriter:
         return contents
 
 
-def columns_of(pages: list[RowPage], slots: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+def columns_of(pages: list[RowPage], widths: Mapping[str, int]) -> dict[str, npt.NDArray[Any]]:
     """The pages' rows as named tensors; each part of the state has one of its own."""
     tensors: dict[str, npt.NDArray[Any]] = {
         name: np.concatenate([getattr(page, name) for page in pages])
         for name in ("keys", "updates", "last_seen", "weights")
     }
-    dim = tensors["weights"].shape[1]
-    for place, slot in enumerate(slots):
-        tensors[slot] = np.concatenate([page.state[:, place * dim : (place + 1) * dim] for page in pages])
+    at = 0
+    for slot, width in widths.items():
+        tensors[slot] = np.concatenate([page.state[:, at : at + width] for page in pages])
+        at += width
     return tensors

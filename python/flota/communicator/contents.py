@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from flota import _core
 from flota.admission import without
-from flota.checkpoint.job import begun_rows, import_parts
+from flota.checkpoint.begun import begun_rows
+from flota.checkpoint.job import import_parts
 from flota.communicator.geo import GeoStore
 from flota.communicator.stores import LocalStore, RemoteStore
 from flota.eras import LastingRows

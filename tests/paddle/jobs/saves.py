@@ -23,15 +23,15 @@ def net():
     ids = paddle.static.data("ids", [None, 3], "int64")
     numbers = paddle.static.data("numbers", [None, 2], "float32")
     label = paddle.static.data("label", [None, 1], "float32")
-    rows = paddle.static.nn.sparse_embedding(ids, [50, 4])
+    rows = paddle.static.nn.sparse_embedding(ids, [50, 4], param_attr=paddle.ParamAttr(name="rows"))
     joined = paddle.concat([paddle.reshape(rows, [-1, 12]), paddle.nn.BatchNorm1D(2)(numbers)], axis=1)
     predict = paddle.nn.functional.sigmoid(paddle.static.nn.fc(joined, 1))
     counter = paddle.static.create_global_var([1], 0, "float32", persistable=True, name="counter")
     paddle.increment(counter)
-    return predict, paddle.mean(paddle.nn.functional.log_loss(predict, label))
+    return rows, predict, paddle.mean(paddle.nn.functional.log_loss(predict, label))
 
 
-predict, loss = net()
+rows, predict, loss = net()
 test = paddle.static.default_main_program().clone(for_test=True)
 exe = paddle.static.Executor(paddle.CPUPlace())
 
@@ -67,16 +67,18 @@ optimizer = paddle.optimizer.Adam(0.05) if mode != "geo" else paddle.optimizer.S
 fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
 
 if fleet.is_server():
-    fleet.init_server(folder if action == "go_on" else None)
+    fleet.init_server(folder if action in ("go_on", "some") else None, ["rows"] if action == "some" else None)
     fleet.run_server()
 else:
     exe.run(paddle.static.default_startup_program())
     fleet.init_worker()
     if action == "load":
         fleet.load_model(folder)
-    if action == "save":
+    if action in ("save", "days"):
         for number in range(20):
             exe.run(paddle.static.default_main_program(), feed=batch(number), fetch_list=[loss])
+            if action == "days" and number % 5 == 4:
+                fleet.save_persistables(exe, f"{folder}/{number}", mode=2 if number == 4 else 1)
     fleet.barrier_worker()
     print("kept", value("counter"), flush=True)
     tell("scores")  # counts too
@@ -86,4 +88,6 @@ else:
         fleet.barrier_worker()
         program, feeds, targets = paddle.static.load_inference_model(folder, exe)
         tell("served", program)
+    (found,) = exe.run(test, feed={**batch(999), "ids": np.arange(192).reshape(64, 3) % 50}, fetch_list=[rows])
+    print("rows", found.sum(), flush=True)
     fleet.stop_worker()

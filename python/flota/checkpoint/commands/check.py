@@ -14,6 +14,7 @@ from flota.checkpoint import folder
 from flota.checkpoint.commands.shards import shards_of
 from flota.checkpoint.commands.show import human, size_of, summary
 from flota.checkpoint.kept import find, others
+from flota.checkpoint.lines import chain
 from flota.checkpoint.manifest import Manifest
 from flota.checkpoint.places import Place
 from flota.checkpoint.reader import Checkpoint
@@ -70,6 +71,10 @@ def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
     yield from keys.finished()
     if not wrong:
         yield from _all_there(checkpoint)
+    try:
+        chain(checkpoint)
+    except FlotaError as error:
+        yield str(error)
 
 
 def _first(contents: Manifest, name: str) -> tuple[int, str]:
@@ -82,6 +87,9 @@ def _file(checkpoint: Checkpoint, name: str, keys: _Keys) -> Iterator[str]:
     strange = {*file.tables, *([] if file.table is None else [file.table])} - set(checkpoint.manifest.tables)
     if strange:
         yield f"{checkpoint.files / name} is of table {min(strange)!r}, which the manifest has not"
+    elif file.table is not None and file.part != "rows":
+        for _ in checkpoint.waiting(file.table) if file.part == "waiting" else checkpoint.removed(file.table):
+            pass
     elif file.table is not None:
         yield from keys.add(name, checkpoint.page(name).keys)
     elif file.tables:
@@ -149,7 +157,7 @@ def _all_there(checkpoint: Checkpoint) -> Iterator[str]:
     dense = sorted(table for file in files for table in file.tables)
     for name, table in checkpoint.manifest.tables.items():
         if table.kind == "sparse":
-            rows = sum(file.rows for file in files if file.table == name)
+            rows = sum(file.rows for _, file in checkpoint.files_of(name))
             if rows != table.rows:
                 yield f"{checkpoint.path}: table {name!r} has {table.rows} rows, its files {rows}"
         elif dense.count(name) != 1:

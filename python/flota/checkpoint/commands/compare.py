@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from flota.checkpoint.commands.shards import rows_in, windows
 from flota.checkpoint.commands.show import summary
+from flota.checkpoint.lines import refuse_delta
 from flota.checkpoint.manifest import TableEntry
 from flota.checkpoint.reader import Checkpoint
 from flota.errors import CheckpointError
@@ -73,6 +74,8 @@ class Table:
 
 def diff(one: str, other: str, tolerance: float, as_json: bool) -> int:
     pair = (Checkpoint(one, kind=None), Checkpoint(other, kind=None))
+    for each in pair:
+        refuse_delta(each, "compare")
     if pair[0].manifest.kind != pair[1].manifest.kind:
         kinds = " and ".join(each.manifest.kind for each in pair)
         raise CheckpointError(f"they are of different kinds, {kinds}: there is nothing to compare")
@@ -137,8 +140,9 @@ def apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.floa
 def _columns(page: RowPage, table: TableEntry) -> dict[str, npt.NDArray[np.float32]]:
     columns = {"weights": page.weights}
     if page.state.shape[1]:
-        parts = np.split(page.state, len(table.rule.state), axis=1)
-        columns |= dict(zip(table.rule.state, parts, strict=True))
+        widths = table.state_widths()
+        parts = np.split(page.state, np.cumsum(list(widths.values()))[:-1], axis=1)
+        columns |= dict(zip(widths, parts, strict=True))
     return columns
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
+from flota.checkpoint.lines import refuse_delta
 from flota.checkpoint.manifest import TableEntry
 from flota.checkpoint.places import Remote, named, place_of
 from flota.checkpoint.reader import Checkpoint
@@ -35,6 +36,7 @@ DENSE = "dense/"
 
 def export(dirname: str, out: str, state: bool, only: list[str]) -> int:
     checkpoint = Checkpoint(dirname, kind=None)
+    refuse_delta(checkpoint, "convert")
     if strange := set(only) - set(checkpoint.manifest.tables):
         there = ", ".join(sorted(checkpoint.manifest.tables))
         raise InvalidArgument(f"{checkpoint.path} has no table {min(strange)!r}; it has {there}")
@@ -94,10 +96,9 @@ def _rows(checkpoint: Checkpoint, table: str) -> Arrays:
 
 
 def _parts(checkpoint: Checkpoint, table: str, entry: TableEntry) -> Iterator[Arrays]:
-    slots = entry.rule.state if checkpoint.manifest.kind == "persistables" else ()
-    for name, file in checkpoint.manifest.files.items():
-        if file.table == table:
-            yield columns_of([checkpoint.page(name)], slots)
+    widths = entry.state_widths() if checkpoint.manifest.has_state else {}
+    for name, _ in checkpoint.files_of(table):
+        yield columns_of([checkpoint.page(name)], widths)
 
 
 def _torch_file(checkpoint: Checkpoint, out: str, state: bool, tables: set[str]) -> Iterator[str]:
@@ -146,10 +147,11 @@ def _parquet(checkpoint: Checkpoint, table: str, out: str, state: bool) -> str:
     entry = checkpoint.manifest.tables[table]
     parts = _parts(checkpoint, table, entry) if entry.kind == "sparse" else _sides(checkpoint, table)
     width = entry.dim if entry.kind == "sparse" else int(np.prod(entry.shape[1:], dtype=np.int64))
-    counted = ("updates", "last_seen") if entry.kind == "sparse" and checkpoint.manifest.kind == "persistables" else ()
-    slots = entry.rule.state if state and checkpoint.manifest.kind == "persistables" else ()
+    counted = ("updates", "last_seen") if entry.kind == "sparse" and checkpoint.manifest.has_state else ()
+    widths = dict.fromkeys(entry.rule.state, width) if entry.kind == "dense" else entry.state_widths()
+    widths = widths if state and checkpoint.manifest.has_state else {}
     kinds = {"key": pa.int64(), "weights": pa.list_(pa.float32(), width), **dict.fromkeys(counted, pa.uint64())}
-    kinds |= dict.fromkeys(slots, pa.list_(pa.float32(), width))
+    kinds |= {slot: pa.list_(pa.float32(), floats) for slot, floats in widths.items()}
     about = {"flota.table": table, "flota.shape": str(list(entry.shape)), "flota.step": str(checkpoint.step)}
     schema = pa.schema(list(kinds.items()), metadata=about)
     rows = 0
@@ -159,8 +161,8 @@ def _parquet(checkpoint: Checkpoint, table: str, out: str, state: bool) -> str:
             made = [
                 pa.array(columns[name])
                 if columns[name].ndim == 1
-                else pa.FixedSizeListArray.from_arrays(pa.array(columns[name].reshape(-1)), width)
-                for name in kinds
+                else pa.FixedSizeListArray.from_arrays(pa.array(columns[name].reshape(-1)), type=kind)
+                for name, kind in kinds.items()
             ]
             writer.write_table(pa.table(made, schema=schema), row_group_size=_GROUP_ROWS)
             rows += len(columns["key"])

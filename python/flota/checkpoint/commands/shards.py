@@ -31,7 +31,7 @@ def shards_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def windows(tables: list[TableEntry], window_bytes: int = _WINDOW_BYTES) -> Iterator[tuple[int, int]]:
     """Runs of shards, first and last, of which all of these tables' rows fit into so many bytes."""
-    most = max(table.rows * (24 + 4 * table.dim * (1 + len(table.rule.state))) for table in tables)
+    most = max(table.rows * (24 + 4 * (table.dim + sum(table.state_widths().values()))) for table in tables)
     count = min(_core.SHARDS, 1 + most // window_bytes)
     edges = [place * _core.SHARDS // count for place in range(count + 1)]
     yield from ((first, after - 1) for first, after in itertools.pairwise(edges))
@@ -41,9 +41,9 @@ def rows_in(checkpoint: Checkpoint, table: str, window: tuple[int, int]) -> RowP
     """The table's rows in these shards, by key."""
     first, last = window
     parts = []
-    for name, file in checkpoint.manifest.files.items():
+    for name, file in checkpoint.files_of(table):
         held = file.shards or (0, _core.SHARDS - 1)
-        if file.table != table or held[0] > last or held[1] < first:
+        if held[0] > last or held[1] < first:
             continue
         page = checkpoint.page(name)
         if held[0] < first or held[1] > last:
@@ -52,7 +52,7 @@ def rows_in(checkpoint: Checkpoint, table: str, window: tuple[int, int]) -> RowP
         parts.append(page)
     if not parts:
         entry = checkpoint.manifest.tables[table]
-        state = entry.dim * len(entry.rule.state) if checkpoint.manifest.kind == "persistables" else 0
+        state = sum(entry.state_widths().values()) if checkpoint.manifest.has_state else 0
         nobody = np.empty(0, np.uint64)
         return RowPage(
             np.empty(0, np.int64),

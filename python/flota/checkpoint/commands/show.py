@@ -9,6 +9,7 @@ from typing import Any
 
 from flota.checkpoint import folder, manifest
 from flota.checkpoint.kept import find, others
+from flota.checkpoint.lines import describe
 from flota.checkpoint.manifest import FileEntry, Manifest, TableEntry
 from flota.checkpoint.places import Place
 
@@ -58,6 +59,8 @@ def _as_json(place: Place, contents: Manifest, wrong: list[str]) -> dict[str, An
 def _described(place: Place, contents: Manifest) -> Iterator[str]:
     yield str(place)
     yield f"  {summary(contents)}"
+    if contents.mode != "all":
+        yield from _wrapped("  mode  ", describe(contents))
     yield f"  format {manifest.VERSION}, written by flota {contents.flota}{_source(contents.source)}"
     if beside := [other.name for other in others(place)]:
         yield from _wrapped("  beside it: ", ", ".join(beside))
@@ -105,14 +108,21 @@ def _table(name: str, table: TableEntry, contents: Manifest) -> Iterator[str]:
         what = f"dense, {sides}, {table.storage}, {table.updates:,} updates"
     yield from _wrapped(f"{name}  ", what + (", NaN let in" if table.allow_nonfinite else ""))
     yield from _wrapped("  rule   ", repr(table.rule))
-    if table.rule.state and contents.kind == "persistables":
-        yield from _wrapped("  state  ", ", ".join(table.rule.state))
+    if table.state_widths() and contents.has_state:
+        yield from _wrapped("  state  ", ", ".join(table.state_widths()))
+    if table.admission is not None:
+        waiting = f", {table.waiting:,} keys wait for a row" if table.waiting else ""
+        yield from _wrapped("  admits ", f"{table.admission!r}{waiting}")
+    if table.removed:
+        yield f"  {table.removed:,} rows were removed since the save before"
     yield from _wrapped("  init   ", f"{table.init!r}, seed {table.seed}")
 
 
 def _held(file: FileEntry) -> str:
     if file.table is not None:
         shards = "" if file.shards is None else f", shards {file.shards[0]} to {file.shards[1]}"
+        if file.part != "rows":
+            return f"{file.table}: {file.rows:,} keys, {file.part}"
         return f"{file.table}: {file.rows:,} rows{shards}"
     return f"{len(file.tables)} dense" if file.tables else ""
 

@@ -125,9 +125,11 @@ def shrink(threshold: Any = None) -> None:
 
 
 def init_server(dirname: Any = None, var_names: Any = None) -> None:
-    if var_names is not None:
-        raise InvalidArgument("init_server: var_names is not known here; a server loads its share of all tables")
-    flota.init_server(dirname)
+    """Begins to serve, with this server's share of what ``save_persistables`` saved; with ``var_names``, only with the
+    weights of these parameters of it."""
+    if isinstance(var_names, str):
+        var_names = [var_names]
+    flota.init_server(dirname, None if var_names is None else [str(name) for name in var_names])
 
 
 def init_worker(scopes: Any = None) -> None:
@@ -144,7 +146,7 @@ def init_worker(scopes: Any = None) -> None:
     begun = begun_tables(trainer)
     flota.init_worker()
     flota.fleet.fleet.begin_rows(begun)
-    if trainer.optimizer.steps and flota.is_first_worker() and any(state.others(training.loss.program)):
+    if trainer.optimizer.steps and flota.is_first_worker() and list(state.others(training.loss.program)):
         warnings.warn(
             "the servers began with a checkpoint, which has parameters and rows; counters and statistics, which "
             "workers keep, begin anew: fleet.load_model(dirname) in all workers brings them too",

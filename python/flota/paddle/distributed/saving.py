@@ -21,6 +21,7 @@ from flota.paddle.nn.saving import save as save_file
 from flota.paddle.static.inference import save_into
 
 _KEPT = "kept.safetensors"
+_MODES = {0: "all", 1: "delta", 2: "base", 3: "all"}
 
 
 def _kept(program: Program) -> dict[str, Variable]:
@@ -29,22 +30,30 @@ def _kept(program: Program) -> dict[str, Variable]:
     return {each.name: each for each in found if not (isinstance(each, ParameterVariable) and each.trainable)}
 
 
+def _mode(call: str, mode: Any) -> str:
+    if isinstance(mode, bool) or mode not in _MODES:
+        raise InvalidArgument(f"{call}: mode={mode!r}: give 0 (all), 1 (delta), 2 (base) or 3 (all)")
+    return _MODES[mode]
+
+
 def save_persistables(executor: Any, dirname: str, main_program: Program | None = None, mode: int = 0) -> None:
-    """Saves all tables with their optimizers' state, and worker 0's counters and statistics. Worker 0 writes."""
-    if mode != 0:
-        raise InvalidArgument(f"save_persistables: mode={mode!r}: everything is saved, which is mode 0")
+    """Saves all tables with their optimizers' state, and worker 0's counters and statistics. Worker 0 writes.
+
+    ``mode``: 0 everything; 1 the rows that have changed since the last save of mode 1 or 2, and which are gone; 2
+    everything, for those of mode 1 to follow; 3 as 0."""
+    kind = _mode("save_persistables", mode)
     program = trained_program() if main_program is None else main_program
     scope = global_scope()
     held = {name: state.read(each, scope) for name, each in _kept(program).items() if name in scope.values}
     contents = io.BytesIO()
     save_file(held, contents)
-    flota.fleet.save_persistables(dirname, files={_KEPT: contents.getvalue()})
+    flota.fleet.save_persistables(dirname, mode=kind, files={_KEPT: contents.getvalue()})
 
 
 def load_model(path: str, mode: int = 0) -> None:
-    """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it."""
-    if mode != 0:
-        raise InvalidArgument(f"load_model: mode={mode!r}: everything is loaded, which is mode 0")
+    """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it. What was saved
+    with which ``mode`` the folder itself says."""
+    _mode("load_model", mode)
     flota.load_model(path)
     _load_kept(path, trained_program(), global_scope())
 
