@@ -177,6 +177,25 @@ def test_the_newest_are_kept(url):
     assert Checkpoint(f"{url}/run").step == 3
 
 
+def test_listings_that_a_store_keeps_are_asked_for_anew(url, monkeypatch):
+    listings = {}
+    ls = MemoryFileSystem.ls
+
+    def kept_ls(self, path, detail=True, **options):
+        if (path, detail) not in listings:
+            listings[path, detail] = ls(self, path, detail, **options)
+        return listings[path, detail]
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", kept_ls)
+    monkeypatch.setattr(MemoryFileSystem, "invalidate_cache", lambda *_: listings.clear())
+    for step in (1, 2, 3):
+        keep_one(f"{url}/run", step, keep=2)
+        save(f"{url}/saved", step=step)
+        assert Checkpoint(f"{url}/run").step == Checkpoint(f"{url}/saved").step == step
+    listings.clear()
+    assert len(files(url)) == 9
+
+
 def test_a_copy_on_a_disk_loads_and_goes_up_again(url, tmp_path):
     save(f"{url}/saved", value=5.0)
     fsspec.filesystem("memory").get(f"{url}/saved", str(tmp_path / "copy"), recursive=True)

@@ -90,6 +90,7 @@ class Remote:
 
     def remove(self) -> None:
         """The file, or the folder and all in it; fine if it is not there."""
+        self._system.invalidate_cache()
         with contextlib.suppress(FileNotFoundError):
             self._system.rm(self._path, recursive=True)
 
