@@ -32,6 +32,7 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report
+    tls
     config rules initializer arrays pages
     checks
     errors
