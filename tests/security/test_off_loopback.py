@@ -95,6 +95,21 @@ def test_loopback_needs_nothing():
             assert cluster.client(transport="tcp").servers == 1
 
 
+def test_a_pserver_serves_other_hosts_under_tls(here, certs_here):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "flota.cli", "pserver", f"--port={port}", "--certs", str(certs_here)]
+    environment = {**os.environ, config.SECRET: SECRET}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == f"flota pserver 0 of 1 listening on 0.0.0.0:{port}\n"
+        with Client([f"{here}:{port}"], secret=SECRET, transport="tcp", tls=client_set(certs_here)) as client:
+            assert client.servers == 1
+    finally:
+        process.kill()
+        process.communicate()
+
+
 # --- clients ---
 
 
