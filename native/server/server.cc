@@ -147,9 +147,12 @@ void Server::admit(Fd fd, bool local) {
   std::string source = source_of(fd.get());
   std::lock_guard lock(mutex_);
   auto full = [this] { return proven_ + strangers_.size() >= options_.max_connections; };
-  if ((full() || strangers_.size() >= options_.max_handshakes) && !strangers_.empty()) send_a_stranger_away();
-  // The second: threads of peers that were sent away end at once, but even they are not let become many.
-  if (full() || sessions_.size() >= proven_ + 2 * options_.max_handshakes) {
+  // Threads of peers that were sent away end at once, but even they are not let become many.
+  const bool ending = sessions_.size() >= proven_ + 2 * options_.max_handshakes;
+  if (!ending && !strangers_.empty() && (full() || strangers_.size() >= options_.max_handshakes)) {
+    send_a_stranger_away();
+  }
+  if (ending || full()) {
     refuse(service_.counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
     // Under TLS there is no saying so before a handshake, which is just what there is no room for.
     if (local || !tls_) send(fd.get(), busy_hello().data(), kHelloBytes, MSG_NOSIGNAL | MSG_DONTWAIT);
