@@ -10,9 +10,13 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flota import _core, config
+from flota import config
 from flota.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from flota import _core
 
 AUTHORITY = "authority.pem"
 AUTHORITY_KEY = "authority.key"

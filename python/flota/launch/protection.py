@@ -7,7 +7,6 @@ from pathlib import Path
 
 from flota import config, tls
 from flota.errors import InvalidArgument
-from flota.launch.certs import make_set
 from flota.launch.plan import Plan
 
 # A set that is made for one launch ends with it; no job takes this long.
@@ -52,6 +51,8 @@ def protection(plan: Plan, folder: Path) -> tuple[dict[str, str], str | None]:
         return {**settings, **_UNSET, config.CERTS: str(Path(arguments.certs).resolve())}, None
     if _is_said(plan) or not _away(plan):
         return settings, None
+    from flota.launch.certs import make_set  # with the core, which other launches do without
+
     hosts = list(dict.fromkeys(endpoint.address for endpoint in plan.servers))
     made = make_set(folder / "certs", hosts, days=_DAYS, client=True, authority_key=False)
     note = f"TLS for {', '.join(hosts)}: this launch has made certificates, which end with it (--insecure: none)"
