@@ -33,6 +33,7 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report eras
+    tls
     config rules initializer admission arrays pages
     checks
     errors

@@ -49,6 +49,7 @@ void bind_options(nb::module_& module) {
       .def_rw("epoch", &ClientOptions::epoch)
       .def_rw("transport", &ClientOptions::transport)
       .def_rw("tls", &ClientOptions::tls)
+      .def_rw("insecure", &ClientOptions::insecure)
       .def_rw("max_payload", &ClientOptions::max_payload);
   nb::class_<RemoteTable>(module, "RemoteTable")
       .def_ro("spec", &RemoteTable::spec)

@@ -24,6 +24,7 @@ void bind_errors(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_tables(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
+void bind_certificates(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_data(nanobind::module_& module);
 void bind_stores(nanobind::module_& module);

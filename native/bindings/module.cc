@@ -19,6 +19,7 @@ NB_MODULE(_core, module) {
   flota::bind_specs(module);
   flota::bind_tables(module);
   flota::bind_server(module);
+  flota::bind_certificates(module);
   flota::bind_client(module);
   flota::bind_data(module);
   flota::bind_stores(module);

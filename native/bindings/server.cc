@@ -39,6 +39,7 @@ void bind_server(nb::module_& module) {
       .def_rw("endpoint", &ServerOptions::endpoint)
       .def_rw("secret", &ServerOptions::secret)
       .def_rw("tls", &ServerOptions::tls)
+      .def_rw("insecure", &ServerOptions::insecure)
       .def_rw("index", &ServerOptions::index)
       .def_rw("count", &ServerOptions::count)
       .def_rw("local_sockets", &ServerOptions::local_sockets)

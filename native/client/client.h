@@ -30,6 +30,7 @@ struct ClientOptions {
   uint32_t epoch = 0;   // the worker's incarnation: higher after each restart
   Transport transport = Transport::kAuto;
   TlsOptions tls;
+  bool insecure = false;  // TCP may leave this host without TLS
   uint64_t max_payload = kDefaultMaxPayload;
 };
 

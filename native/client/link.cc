@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "common/interrupt.h"
+#include "wire/address.h"
 #include "wire/messages.h"
 #include "wire/shared_memory.h"
 
@@ -30,13 +31,14 @@ std::string Link::name() const {
 }
 
 Result<std::unique_ptr<Stream>> Link::open(Deadline deadline, bool local) {
-  auto raw =
-      local ? connect_unix(options_.endpoint.host, options_.endpoint.port) : connect_tcp(options_.endpoint, deadline);
+  const Reach reach = options_.tls ? Reach::kAnywhere : options_.reach;
+  auto raw = local ? connect_unix(options_.endpoint.host, options_.endpoint.port)
+                   : connect_tcp(options_.endpoint, deadline, reach);
   if (!raw) return raw.error();
   auto socket = std::make_unique<SocketStream>(std::move(*raw));
   SocketStream* local_socket = local ? socket.get() : nullptr;
   std::unique_ptr<Stream> stream;
-  ChannelBinding binding{};
+  ChannelBinding binding = local ? kLocalBinding : kPlainBinding;
   if (!local && options_.tls) {
     FLOTA_ASSIGN(auto tls, TlsStream::connect(options_.tls, std::move(socket), options_.endpoint.host, deadline));
     binding = tls->binding();

@@ -31,6 +31,7 @@ struct LinkOptions {
   Transport transport = Transport::kAuto;
   std::shared_ptr<TlsContext> tls;  // null: none
   uint64_t max_payload = kDefaultMaxPayload;
+  Reach reach = Reach::kLoopback;  // of TCP without TLS
 };
 
 // One request to one server, and what to do with the answer. Both may run again after a broken connection.

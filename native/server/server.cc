@@ -8,6 +8,8 @@
 
 #include <system_error>
 
+#include "server/strangers.h"
+#include "wire/address.h"
 #include "wire/shared_memory.h"
 
 namespace flota {
@@ -16,11 +18,16 @@ namespace {
 // How long the end of a server waits for answers that are on their way.
 constexpr std::chrono::milliseconds kLastAnswers{1000};
 
+// All refusals are counted; a flood of them must not become a flood of lines.
+constexpr std::chrono::seconds kBetweenLines{1};
+
 }  // namespace
 
 // One connection and its thread.
 struct Server::Session {
   bool local = false;
+  std::string source;                    // source_of() the peer
+  bool sent_away = false;                // under the server's mutex_: before it proved the secret, to make room
   std::unique_ptr<SocketStream> socket;  // until the handshake takes it over
   Fd handle;                             // a second handle of the same socket: ends the connection from any thread,
                                          // whatever stream has been built on it meanwhile
@@ -56,11 +63,12 @@ Result<std::unique_ptr<Server>> Server::make(ServerOptions options) {
   if (options.max_payload < kMinPayload) {
     return invalid("max_payload must be at least " + std::to_string(kMinPayload) + " bytes");
   }
-  FLOTA_TRY(Endpoint::parse(options.endpoint));
+  FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options.endpoint));
   std::unique_ptr<Server> server(new Server(std::move(options)));
   if (server->options_.tls.enabled()) {
     FLOTA_ASSIGN(server->tls_, TlsContext::server(server->options_.tls));
   }
+  FLOTA_TRY(check_reach(endpoint, server->reach()));
   server->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_) return system_error("eventfd");
   return server;
@@ -69,7 +77,7 @@ Result<std::unique_ptr<Server>> Server::make(ServerOptions options) {
 Result<void> Server::listen() {
   FLOTA_TRY(check_not_listening());
   FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(options_.endpoint));
-  FLOTA_ASSIGN(auto listening, listen_tcp(endpoint));
+  FLOTA_ASSIGN(auto listening, listen_tcp(endpoint, reach()));
   tcp_ = std::move(listening.first);
   port_ = listening.second;
   host_ = endpoint.host;
@@ -79,6 +87,8 @@ Result<void> Server::listen() {
   acceptor_ = std::thread([this] { accept_loop(); });
   return {};
 }
+
+Reach Server::reach() const { return tls_ || options_.insecure ? Reach::kAnywhere : Reach::kLoopback; }
 
 Result<void> Server::check_not_listening() const {
   if (!tcp_) return {};
@@ -140,34 +150,59 @@ void Server::accept_loop() {
 }
 
 void Server::admit(Fd fd, bool local) {
+  std::string source = source_of(fd.get());
   std::lock_guard lock(mutex_);
-  if (sessions_.size() >= options_.max_connections || handshakes_.load() >= options_.max_handshakes) {
+  auto full = [this] { return proven_ + strangers_.size() >= options_.max_connections; };
+  // Threads of peers that were sent away end at once, but even they are not let become many.
+  const bool ending = sessions_.size() >= proven_ + 2 * options_.max_handshakes;
+  if (!ending && !strangers_.empty() && (full() || strangers_.size() >= options_.max_handshakes)) {
+    send_a_stranger_away();
+  }
+  if (ending || full()) {
     refuse(service_.counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
     // Under TLS there is no saying so before a handshake, which is just what there is no room for.
     if (local || !tls_) send(fd.get(), busy_hello().data(), kHelloBytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
   Counters::add(service_.counters().connections_total);
-  handshakes_.fetch_add(1);
   auto session = std::make_unique<Session>();
   session->local = local;
+  session->source = std::move(source);
   session->handle = Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   session->socket = std::make_unique<SocketStream>(std::move(fd));
+  strangers_.push_back(session.get());
   try {
     session->thread = std::thread([this, raw = session.get()] { serve(*raw); });
   } catch (const std::system_error& error) {
-    handshakes_.fetch_sub(1);
+    strangers_.pop_back();
     refuse(service_.counters().refused_connections, {ErrorCode::kSystem, error.what()});
     return;
   }
   sessions_.push_back(std::move(session));
 }
 
+void Server::send_a_stranger_away() {
+  std::vector<const std::string*> sources;
+  for (const Session* stranger : strangers_) sources.push_back(&stranger->source);
+  const auto chosen = strangers_.begin() + static_cast<ptrdiff_t>(first_to_go(sources));
+  (*chosen)->sent_away = true;
+  (*chosen)->close();
+  strangers_.erase(chosen);
+}
+
+bool Server::no_stranger_any_more(Session& session, bool proven) {
+  std::lock_guard lock(mutex_);
+  if (session.sent_away) return false;
+  std::erase(strangers_, &session);
+  if (proven) ++proven_;
+  return true;
+}
+
 Result<std::unique_ptr<Stream>> Server::greet(Session& session) {
   const Deadline deadline = Deadline::after(options_.handshake_time);
   std::unique_ptr<Stream> stream;
   SocketStream* local_socket = session.local ? session.socket.get() : nullptr;
-  ChannelBinding binding{};
+  ChannelBinding binding = session.local ? kLocalBinding : kPlainBinding;
   if (!session.local && tls_) {
     FLOTA_ASSIGN(auto tls, TlsStream::accept(tls_, std::move(session.socket), deadline));
     binding = tls->binding();
@@ -187,9 +222,11 @@ Result<std::unique_ptr<Stream>> Server::greet(Session& session) {
 void Server::serve(Session& session) {
   Counters& counters = service_.counters();
   auto greeted = greet(session);
-  handshakes_.fetch_sub(1);
-  if (!greeted) {
-    refuse(counters.refused_handshakes, greeted.error().with("refused a peer"));
+  const std::string peer = "a peer at " + session.source;
+  if (!no_stranger_any_more(session, greeted.has_value())) {
+    refuse(counters.refused_connections, {ErrorCode::kBusy, "sent away " + peer + ": others came before its proof"});
+  } else if (!greeted) {
+    refuse(counters.refused_handshakes, greeted.error().with("refused " + peer));
   } else {
     Counters::add(counters.connections_open);
     Stream& stream = **greeted;
@@ -208,9 +245,11 @@ void Server::serve(Session& session) {
     }
     const Error& why = status.error();
     if (why.code == ErrorCode::kMalformed || why.code == ErrorCode::kTooLarge || why.code == ErrorCode::kVersion) {
-      refuse(counters.malformed_frames, why.with("ended a connection"));
+      refuse(counters.malformed_frames, why.with("ended the connection of " + peer));
     }
     counters.connections_open.fetch_sub(1);
+    std::lock_guard lock(mutex_);
+    --proven_;
   }
   session.close();
   session.finished.store(true);
@@ -219,12 +258,15 @@ void Server::serve(Session& session) {
 void Server::refuse(std::atomic<uint64_t>& counter, const Error& error) {
   Counters::add(counter);
   if (!options_.log) return;
-  // Counted always, logged at most ten times a second: a flood must not become a flood of lines.
-  using std::chrono::duration_cast, std::chrono::milliseconds;
-  int64_t now = duration_cast<milliseconds>(Deadline::Clock::now().time_since_epoch()).count();
-  int64_t next = next_log_ms_.load();
-  if (now < next || !next_log_ms_.compare_exchange_strong(next, now + 100)) return;
-  options_.log(error.message);
+  std::lock_guard lock(log_mutex_);
+  const auto now = Deadline::Clock::now();
+  if (now < next_line_) {
+    ++unsaid_;
+    return;
+  }
+  next_line_ = now + kBetweenLines;
+  const uint64_t unsaid = std::exchange(unsaid_, 0);
+  options_.log(error.message + (unsaid == 0 ? "" : " (" + std::to_string(unsaid) + " more refusals before this one)"));
 }
 
 void Server::reap() {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/result.h"
 #include "server/service.h"
@@ -21,13 +22,14 @@ namespace flota {
 struct ServerOptions {
   std::string endpoint = "127.0.0.1:0";  // port 0: a free one
   std::string secret;
-  TlsOptions tls;      // for TCP; local sockets need none
-  uint32_t index = 0;  // this server among `count`
+  TlsOptions tls;         // for TCP; local sockets need none
+  bool insecure = false;  // without TLS, other hosts may reach it all the same
+  uint32_t index = 0;     // this server among `count`
   uint32_t count = 1;
   bool local_sockets = true;  // Unix sockets and shared memory for peers on this host
   uint64_t max_payload = kDefaultMaxPayload;
   size_t max_connections = 4096;
-  size_t max_handshakes = 64;  // peers that have not proven the secret yet
+  size_t max_handshakes = 64;  // peers that have not proven the secret yet; one more sends one of them away
   std::chrono::milliseconds handshake_time{5000};
   std::chrono::milliseconds io_time{60000};
   std::function<void(const std::string&)> log;  // one line an event; none: silent
@@ -66,6 +68,9 @@ class Server {
   explicit Server(ServerOptions options);
   void accept_loop();
   void admit(Fd fd, bool local);
+  Reach reach() const;
+  void send_a_stranger_away();
+  bool no_stranger_any_more(Session& session, bool proven);
   void serve(Session& session);
   Result<std::unique_ptr<Stream>> greet(Session& session);
   void refuse(std::atomic<uint64_t>& counter, const Error& error);
@@ -87,9 +92,12 @@ class Server {
   bool asked_to_stop_ = false;
   bool stopped_ = false;
   std::list<std::unique_ptr<Session>> sessions_;
-  std::atomic<size_t> handshakes_{0};
+  std::vector<Session*> strangers_;   // those that have not proven the secret yet, oldest first
+  size_t proven_ = 0;                 // those that have
   std::atomic<size_t> answering_{0};  // requests that are being answered
-  std::atomic<int64_t> next_log_ms_{0};
+  std::mutex log_mutex_;
+  Deadline::Clock::time_point next_line_{};
+  uint64_t unsaid_ = 0;  // refusals since the last line
   std::thread acceptor_;
 };
 

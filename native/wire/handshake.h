@@ -23,7 +23,11 @@ struct ServerIdentity {
   bool shared_memory = false;
 };
 
-using ChannelBinding = std::array<std::byte, 32>;  // TlsStream::binding(), or zeros without TLS
+// What a proof is bound to: with TLS TlsStream::binding(), else the kind of transport. So a local user who took a free
+// name among the local sockets cannot pass proofs on to a server's TCP port, and then read and change what follows.
+using ChannelBinding = std::array<std::byte, 32>;
+inline constexpr ChannelBinding kPlainBinding{};
+inline constexpr ChannelBinding kLocalBinding{std::byte{1}};
 
 Result<void> check_secret(const std::string& secret);
 

@@ -1,8 +1,6 @@
 #include "wire/socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -16,6 +14,7 @@
 #include <memory>
 
 #include "common/interrupt.h"
+#include "wire/address.h"
 
 namespace flota {
 namespace {
@@ -42,6 +41,19 @@ Result<AddressInfo> resolve(const Endpoint& endpoint, bool to_listen) {
     return Error{ErrorCode::kUnavailable, "cannot find host '" + endpoint.host + "': " + gai_strerror(status)};
   }
   return AddressInfo(found);
+}
+
+// The first address of what was found is the one that is listened on.
+Result<AddressInfo> resolve_to_listen(const Endpoint& endpoint, Reach reach) {
+  FLOTA_ASSIGN(AddressInfo found, resolve(endpoint, true));
+  if (reach == Reach::kLoopback && !is_loopback(*found->ai_addr)) {
+    return invalid(
+        "other hosts can reach " + endpoint.to_string() +
+        ", and this server has no certificate: make some "
+        "with `flota certs` and set FLOTA_CERTS to their folder, or allow traffic that anybody on the network "
+        "can read and change, with --insecure or FLOTA_INSECURE=1");
+  }
+  return found;
 }
 
 Result<bool> wait_for(int fd, short events, Deadline deadline) {
@@ -133,8 +145,13 @@ std::string Endpoint::to_string() const {
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint) {
-  FLOTA_ASSIGN(AddressInfo address, resolve(endpoint, true));
+Result<void> check_reach(const Endpoint& endpoint, Reach reach) {
+  FLOTA_TRY(resolve_to_listen(endpoint, reach));
+  return {};
+}
+
+Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint, Reach reach) {
+  FLOTA_ASSIGN(AddressInfo address, resolve_to_listen(endpoint, reach));
   Fd fd(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket");
   int yes = 1;
@@ -155,10 +172,17 @@ Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint) {
   return std::pair(std::move(fd), port);
 }
 
-Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
+Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline, Reach reach) {
   FLOTA_ASSIGN(AddressInfo addresses, resolve(endpoint, false));
   Error last{ErrorCode::kUnavailable, "no address"};
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    if (reach == Reach::kLoopback && !is_loopback(*address->ai_addr)) {
+      last = invalid(
+          "the way there leads over a network, and there is no TLS: set FLOTA_CERTS to a folder that `flota "
+          "certs` made, or pass tls=…, or allow traffic that anybody on that network can read and change, "
+          "with FLOTA_INSECURE=1 or insecure=True");
+      continue;
+    }
     auto fd = connect_address(*address, deadline);
     if (fd) {
       tune_tcp(fd->get());
@@ -188,29 +212,6 @@ Result<Fd> connect_unix(const std::string& host, uint16_t port) {
   // Either somebody listens or not: a local connection does not have to be waited for.
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return system_error("connect");
   return fd;
-}
-
-bool is_local_host(const std::string& host) {
-  if (host == "localhost") return true;
-  in6_addr wanted6{};
-  in_addr wanted4{};
-  bool v4 = inet_pton(AF_INET, host.c_str(), &wanted4) == 1;
-  bool v6 = !v4 && inet_pton(AF_INET6, host.c_str(), &wanted6) == 1;
-  if (v4 && (ntohl(wanted4.s_addr) >> 24) == 127) return true;
-  if (v6 && IN6_IS_ADDR_LOOPBACK(&wanted6)) return true;
-  ifaddrs* interfaces = nullptr;
-  if ((!v4 && !v6) || getifaddrs(&interfaces) != 0) return false;
-  bool found = false;
-  for (ifaddrs* i = interfaces; i != nullptr && !found; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr) continue;
-    if (v4 && i->ifa_addr->sa_family == AF_INET) {
-      found = reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr == wanted4.s_addr;
-    } else if (v6 && i->ifa_addr->sa_family == AF_INET6) {
-      found = std::memcmp(&reinterpret_cast<sockaddr_in6*>(i->ifa_addr)->sin6_addr, &wanted6, sizeof(wanted6)) == 0;
-    }
-  }
-  freeifaddrs(interfaces);
-  return found;
 }
 
 Result<Fd> accept_from(const Fd& listener, Deadline deadline) {

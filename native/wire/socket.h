@@ -42,17 +42,21 @@ struct Endpoint {
 // "what: No such file or directory", with errno's text.
 Error system_error(const std::string& what);
 
+// How far a socket without TLS may reach.
+enum class Reach { kLoopback, kAnywhere };
+
+// Refuses an endpoint to listen on that is beyond `reach`: what listen_tcp() would do, early.
+Result<void> check_reach(const Endpoint& endpoint, Reach reach);
+
 // Listens on a TCP port; port 0 takes a free one. The second value is the port.
-Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint);
-Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline);
+Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint, Reach reach = Reach::kAnywhere);
+// Decided by the very address that is connected to, so that a name which changes its meaning opens no gap.
+Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline, Reach reach = Reach::kAnywhere);
 
 // Peers on one host meet at a name in the kernel's abstract socket namespace, which network namespaces have each for
 // themselves, so that containers and test hosts do not mistake each other for neighbours. Nothing is left behind.
 Result<Fd> listen_unix(const std::string& host, uint16_t port);
 Result<Fd> connect_unix(const std::string& host, uint16_t port);
-
-// Whether `host` is an address of this machine.
-bool is_local_host(const std::string& host);
 
 // Waits for a connection; kDeadline when none came.
 Result<Fd> accept_from(const Fd& listener, Deadline deadline);

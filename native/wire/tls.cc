@@ -5,7 +5,6 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace flota {
 namespace {
@@ -113,6 +112,8 @@ Result<void> TlsStream::handshake(Deadline deadline) {
           verified == X509_V_OK ? "" : std::string(" (") + X509_verify_cert_error_string(verified) + ")";
       return tls_error("the TLS handshake failed" + reason);
     }
+    // A peer that always has a few bytes more must not stretch the handshake.
+    if (deadline.passed()) return Error{ErrorCode::kDeadline, "the TLS handshake took too long"};
     FLOTA_TRY(receive_more(deadline));
   }
 }
@@ -128,9 +129,10 @@ Result<void> TlsStream::send_pending(Deadline deadline) {
 }
 
 Result<void> TlsStream::receive_more(Deadline deadline) {
-  thread_local std::vector<std::byte> buffer(kPortion);
-  FLOTA_ASSIGN(size_t count, socket_->read_some(buffer, deadline));
-  BIO_write(SSL_get_rbio(ssl_), buffer.data(), static_cast<int>(count));
+  // Not zeroed: a peer that sends little, or nothing, touches a page of it at most.
+  thread_local const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kPortion);
+  FLOTA_ASSIGN(size_t count, socket_->read_some({buffer.get(), kPortion}, deadline));
+  BIO_write(SSL_get_rbio(ssl_), buffer.get(), static_cast<int>(count));
   return {};
 }
 

@@ -489,6 +489,12 @@ class ServerOptions:
     def tls(self, arg: TlsOptions, /) -> None: ...
 
     @property
+    def insecure(self) -> bool: ...
+
+    @insecure.setter
+    def insecure(self, arg: bool, /) -> None: ...
+
+    @property
     def index(self) -> int: ...
 
     @index.setter
@@ -567,6 +573,22 @@ class Server:
 
     def stop(self) -> None: ...
 
+class CertificateUse(enum.Enum):
+    server = 0
+
+    client = 1
+
+class Certificate:
+    @property
+    def certificate(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+def make_authority(name: str, days: int) -> Certificate: ...
+
+def issue_certificate(authority: Certificate, name: str, hosts: Sequence[str], use: CertificateUse, days: int) -> Certificate: ...
+
 class Transport(enum.Enum):
     auto = 1
 
@@ -619,6 +641,12 @@ class ClientOptions:
 
     @tls.setter
     def tls(self, arg: TlsOptions, /) -> None: ...
+
+    @property
+    def insecure(self) -> bool: ...
+
+    @insecure.setter
+    def insecure(self, arg: bool, /) -> None: ...
 
     @property
     def max_payload(self) -> int: ...

@@ -10,6 +10,7 @@ from importlib import import_module, metadata
 # Name: (the module whose ``main(arguments)`` does it, what it does). Imported on use: no command pays for another.
 COMMANDS = {
     "launch": ("flota.launch", "start the servers and workers of a job: flota launch --worker_num 2 train.py"),
+    "certs": ("flota.launch.certs", "make certificates for TLS between hosts: flota certs DIR --host node1"),
     "checkpoint": ("flota.checkpoint.commands", "inspect, verify, convert and compare checkpoints"),
     "pserver": ("flota.launch.pserver", "serve parameters in the foreground, for jobs that are started by hand"),
     "version": ("flota.launch.version", "which flota, and what is in it"),

@@ -1,6 +1,6 @@
 """Pull and push on torch tensors and numpy arrays: all servers of a job as one.
 
-    client = Client(["10.0.0.1:7164", "10.0.0.2:7164"], secret=secret)
+    client = Client(["10.0.0.1:7164", "10.0.0.2:7164"], secret=secret, tls=Tls("authority.pem"))
     users = client.create_sparse_table("users", dim=16, rule=Adagrad(lr=0.05), init=Uniform(-0.01, 0.01), seed=7)
     rows = users.pull(keys)                # torch.float32 [len(keys), 16]
     users.push(keys, gradients)            # duplicates in keys are summed; applied exactly once
@@ -18,12 +18,13 @@ from typing import Literal
 
 from flota import _core, config
 from flota.admission import Admission, checked, to_native
-from flota.checks import whole
+from flota.checks import flag, whole
 from flota.errors import InvalidArgument
 from flota.initializer import Constant, Initializer
 from flota.pages import RowPage
 from flota.rules import Rule
 from flota.tables import DenseTable, Future, Session, SparseTable, choose, milliseconds
+from flota.tls import Tls, protect_client
 
 __all__ = ["Client", "DenseTable", "Future", "RowPage", "ServerStatistics", "SparseTable", "Tls"]
 
@@ -34,17 +35,6 @@ SplitMethod = Literal["RoundRobin", "HashName"]
 _STORAGES = {kind.name: kind for kind in _core.Storage}
 _TRANSPORTS = {kind.name: kind for kind in _core.Transport}
 _SPLIT_METHODS = {kind.name: kind for kind in _core.SplitMethod}
-
-
-@dataclass(frozen=True)
-class Tls:
-    """PEM files for TLS: the authority that signed the servers' certificates, and a certificate of one's own if they
-    ask for one. ``check_host=False`` takes any certificate of that authority."""
-
-    authority: str
-    certificate: str = ""
-    key: str = ""
-    check_host: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,6 +52,9 @@ class Client:
     ``timeout`` is the deadline in seconds of each call that gets none of its own: within it, broken connections are
     mended and requests repeated. ``worker`` and ``epoch`` name this process in pushes, which are applied exactly once;
     a worker that was restarted under its old name counts its epoch up.
+
+    TCP to another host needs ``tls``, or certificates that the environment names; ``insecure=True`` does without, on
+    networks that nobody else can listen to.
     """
 
     def __init__(
@@ -74,6 +67,7 @@ class Client:
         timeout: float | None = None,
         transport: Transport = "auto",
         tls: Tls | None = None,
+        insecure: bool = False,
         max_payload_mb: int = 256,
     ) -> None:
         if isinstance(endpoints, str):
@@ -85,15 +79,9 @@ class Client:
         options.epoch = whole("epoch", epoch, 0, (1 << 32) - 1)
         options.max_payload = whole("max_payload_mb", max_payload_mb, 1, 1 << 20) << 20
         options.transport = choose("transport", transport, _TRANSPORTS)
-        if tls is not None:
-            if not tls.authority:
-                raise InvalidArgument("tls needs an authority to check the servers' certificates with")
-            if transport in ("unix", "shared_memory"):
-                raise InvalidArgument(f"tls is for TCP; transport={transport!r} never leaves this host")
-            options.tls.authority = tls.authority
-            options.tls.certificate = tls.certificate
-            options.tls.key = tls.key
-            options.tls.check_host = tls.check_host
+        if tls is not None and transport in ("unix", "shared_memory"):
+            raise InvalidArgument(f"tls is for TCP; transport={transport!r} never leaves this host")
+        protect_client(options, tls, insecure=flag("insecure", insecure))
         seconds = config.default_timeout() if timeout is None else timeout
         self._session = Session(_core.Client.connect(options, milliseconds(seconds)), seconds)
 

@@ -10,6 +10,12 @@ from flota.errors import InvalidArgument
 
 SECRET = "FLOTA_SECRET"
 SECRET_FILE = "FLOTA_SECRET_FILE"
+CERTS = "FLOTA_CERTS"
+TLS_CERTIFICATE = "FLOTA_TLS_CERTIFICATE"
+TLS_KEY = "FLOTA_TLS_KEY"
+TLS_AUTHORITY = "FLOTA_TLS_AUTHORITY"
+TLS_CLIENT_AUTHORITY = "FLOTA_TLS_CLIENT_AUTHORITY"
+INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
 POD_IP = "POD_IP"
@@ -17,6 +23,12 @@ VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 
 DEFAULT_TIMEOUT = 30.0
+
+# All that says how traffic between hosts is protected.
+TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
+PROTECTION = (CERTS, *TLS_FILES, INSECURE)
+# What a command of the user's has no use for: it is given data, not the job.
+_KEPT_BACK = (SECRET, SECRET_FILE, CERTS, *TLS_FILES)
 
 
 def job_secret() -> str:
@@ -30,6 +42,9 @@ def job_secret() -> str:
             return Path(file).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise InvalidArgument(f"cannot read the secret from {SECRET_FILE}={file}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            # Not "from": the cause would bring the secret's bytes with it.
+            raise InvalidArgument(f"the secret in {SECRET_FILE}={file} is not text: write it as hexadecimal") from None
     raise InvalidArgument(
         f"no secret: pass secret=…, or set {SECRET} or {SECRET_FILE}; every process of a job needs the same one"
     )
@@ -38,6 +53,34 @@ def job_secret() -> str:
 def has_secret() -> bool:
     """Whether the environment names a secret; ``job_secret`` may still fail to read it."""
     return bool(os.environ.get(SECRET) or os.environ.get(SECRET_FILE))
+
+
+def tls_files() -> dict[str, str]:
+    """The PEM files that the environment names, by variable; those that are not named are not in it."""
+    return {name: os.environ[name] for name in TLS_FILES if os.environ.get(name)}
+
+
+def certs_folder() -> str:
+    """The folder of a set that ``flota certs`` made: ``FLOTA_CERTS``, or nothing."""
+    folder = os.environ.get(CERTS, "")
+    if folder and (files := tls_files()):
+        raise InvalidArgument(f"{CERTS} names a set of certificates, and {next(iter(files))} a single file: set one")
+    return folder
+
+
+def has_certificates() -> bool:
+    """Whether the environment names certificates, and so asks for TLS."""
+    return bool(certs_folder() or tls_files())
+
+
+def insecure() -> bool:
+    """Whether traffic may leave this host without TLS: ``FLOTA_INSECURE=1``."""
+    text = os.environ.get(INSECURE, "")
+    if text not in ("", "0", "1"):
+        raise InvalidArgument(f"{INSECURE}={text}: it must be 1, or 0, which is also meant where it is not set")
+    if text == "1" and has_certificates():
+        raise InvalidArgument(f"{INSECURE}=1 contradicts {CERTS} or FLOTA_TLS_*: with certificates there is TLS")
+    return text == "1"
 
 
 def default_timeout() -> float:
@@ -60,9 +103,9 @@ def child_environment(**settings: str) -> dict[str, str]:
 
 
 def command_environment() -> dict[str, str]:
-    """What a user's command gets: this process's environment without the job's secret. ``python`` is this one, also
-    where its virtual environment is not activated."""
-    kept = {name: value for name, value in os.environ.items() if name not in (SECRET, SECRET_FILE)}
+    """What a user's command gets: this process's environment without the job's secret and keys. ``python`` is this one,
+    also where its virtual environment is not activated."""
+    kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
     kept["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
     return kept
 

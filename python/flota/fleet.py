@@ -49,6 +49,7 @@ from flota.nn.table import TableParameter
 from flota.nn.table_module import TableModule
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+from flota.tls import protect_server
 from flota.vectors import load_vectors as begin_with_vectors
 
 _LOOK_MS = 200
@@ -158,6 +159,7 @@ class Fleet:
         options.secret = config.job_secret()
         options.index = self.placement.index
         options.count = self.placement.server_num
+        protect_server(options)
         server = _core.Server.make(options)
         if dirname is not None:
             restore_server(server, dirname, tables)

@@ -1,8 +1,9 @@
 """One parameter server, in the foreground: ``python -m flota.server --port 7164``.
 
 The job's secret comes from ``FLOTA_SECRET`` or ``FLOTA_SECRET_FILE``, never from the command line, where every user of
-the machine could read it. When the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``.
-It ends when a client asks for it, or with SIGINT or SIGTERM.
+the machine could read it. Off loopback it needs certificates, from flags or the environment, or ``--insecure``. When
+the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``. It ends when a client asks
+for it, or with SIGINT or SIGTERM.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Sequence
 from types import FrameType
 
 from flota import _core, config
-from flota.errors import FlotaError
+from flota.errors import FlotaError, InvalidArgument
+from flota.tls import ServerTls, protect_server, server_set
 
 # How often the waiting thread looks for a signal.
 _LOOK_MS = 200
@@ -47,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-certificate", default="", metavar="FILE", help="PEM certificate for TCP connections")
     parser.add_argument("--tls-key", default="", metavar="FILE", help="PEM key of the certificate")
     parser.add_argument("--tls-authority", default="", metavar="FILE", help="demand client certificates signed by it")
+    parser.add_argument("--certs", default="", metavar="DIR", help="all of these: a folder that flota certs made")
+    parser.add_argument("--insecure", action="store_true", help="listen off loopback without TLS")
     parser.add_argument("--no-local-sockets", action="store_true", help="serve TCP only, also peers on this host")
     parser.add_argument(
         "--max-connections", type=_at_least_1, default=4096, help="most connections at once (default: 4096)"
@@ -66,10 +70,17 @@ def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
     options.local_sockets = not arguments.no_local_sockets
     options.max_connections = arguments.max_connections
     options.max_payload = arguments.max_payload_mb << 20
-    options.tls.certificate = arguments.tls_certificate
-    options.tls.key = arguments.tls_key
-    options.tls.authority = arguments.tls_authority
+    protect_server(options, _tls(arguments), insecure=arguments.insecure)
     return options
+
+
+def _tls(arguments: argparse.Namespace) -> ServerTls | None:
+    files = ServerTls(arguments.tls_certificate, arguments.tls_key, arguments.tls_authority)
+    if files == ServerTls():
+        return server_set(arguments.certs) if arguments.certs else None
+    if arguments.certs:
+        raise InvalidArgument("--certs names a whole set, and so do --tls-…: give one of them")
+    return files
 
 
 def _wait_for_stdin(server: _core.Server) -> None:

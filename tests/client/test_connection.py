@@ -1,12 +1,11 @@
 """How a client finds its servers and proves itself: secrets, deadlines, transports, TLS, shutdown."""
 
 import math
-import subprocess
 
 import pytest
 import torch
 
-from flota import Client
+from flota import Client, _core
 from flota.client import Tls
 from flota.errors import AuthenticationFailed, FlotaError, InvalidArgument, ServerUnavailable
 from flota.rules import SGD
@@ -160,36 +159,26 @@ def test_a_client_can_end_one_server_or_all():
 # --- TLS ---
 
 
-EC_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+def make_certificate(folder, name, hosts, authority, use="server"):
+    """A key and a certificate for these hosts, signed by the authority."""
+    write(folder, name, _core.issue_certificate(authority, name, hosts, _core.CertificateUse[use], 1))
 
 
-def openssl(folder, *arguments):
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def make_authority(folder, name):
-    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
-    openssl(folder, "req", "-x509", *EC_KEY, *files, "-days", "2", "-subj", f"/CN={name}")
-
-
-def make_certificate(folder, name, subject_names, authority="authority"):
-    """A key and a certificate for these names, signed by the authority."""
-    openssl(folder, "req", *EC_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-    (folder / f"{name}.ext").write_text(f"subjectAltName={subject_names}\n")
-    signer = ["-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial"]
-    files = ["-in", f"{name}.csr", "-extfile", f"{name}.ext", "-out", f"{name}.pem"]
-    openssl(folder, "x509", "-req", *signer, *files, "-days", "2")
+def write(folder, name, made):
+    (folder / f"{name}.pem").write_text(made.certificate)
+    (folder / f"{name}.key").write_text(made.key)
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
-    make_authority(folder, "authority")
-    make_authority(folder, "stranger")
-    make_certificate(folder, "here", "IP:127.0.0.1")
-    make_certificate(folder, "elsewhere", "IP:10.1.2.3,DNS:elsewhere.example")
-    make_certificate(folder, "worker", "DNS:worker")
-    make_certificate(folder, "intruder", "DNS:worker", authority="stranger")
+    authority, stranger = _core.make_authority("authority", 1), _core.make_authority("stranger", 1)
+    write(folder, "authority", authority)
+    write(folder, "stranger", stranger)
+    make_certificate(folder, "here", ["127.0.0.1"], authority)
+    make_certificate(folder, "elsewhere", ["10.1.2.3", "elsewhere.example"], authority)
+    make_certificate(folder, "worker", ["worker"], authority, use="client")
+    make_certificate(folder, "intruder", ["worker"], stranger, use="client")
     return folder
 
 

@@ -54,7 +54,7 @@ def test_only_the_processes_of_this_host_are_started(start):
     launch = start(
         script,
         f"--servers={ELSEWHERE}:{here[0]},127.0.0.1:{here[0]}", f"--workers={ELSEWHERE}:{here[1]},127.0.0.1:{here[1]}",
-        FLOTA_SECRET=SECRET,
+        FLOTA_SECRET=SECRET, FLOTA_INSECURE="1",
     )  # fmt: skip
     assert launch.wait() == 0, launch.output
     assert sorted(log.name for log in (launch.folder / "log").iterdir()) == ["serverlog.1", "workerlog.1"]

@@ -63,6 +63,13 @@ inline bool becomes(Client& client, const std::string& name, uint64_t value) {
   return false;
 }
 
+inline bool reaches(Client& client, const std::string& name, uint64_t value) {
+  for (const Deadline deadline = patience(); !deadline.passed(); std::this_thread::yield()) {
+    if (statistic(client, name) >= value) return true;
+  }
+  return false;
+}
+
 // A connection that speaks the protocol by hand.
 struct RawPeer {
   SocketStream stream;

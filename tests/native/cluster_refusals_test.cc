@@ -59,6 +59,35 @@ BOOST_AUTO_TEST_CASE(a_silent_peer_is_sent_away_and_blocks_nobody) {
   BOOST_TEST(becomes(*good, "refused_handshakes", 1));
 }
 
+BOOST_AUTO_TEST_CASE(peers_without_a_proof_make_room_for_others) {
+  ServerOptions options;
+  options.max_handshakes = 4;
+  Cluster cluster(1, options);
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(std::make_unique<RawPeer>(cluster.servers[0]->port()));
+  auto good = cluster.client(Transport::kTcp);
+  BOOST_TEST(becomes(*good, "connections_open", 1));
+  BOOST_TEST(reaches(*good, "refused_connections", 36));
+  BOOST_TEST(statistic(*good, "refused_handshakes") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(without_tls_nobody_listens_or_connects_beyond_this_host_unless_it_is_allowed) {
+  ServerOptions server;
+  server.secret = kJobSecret;
+  server.endpoint = "0.0.0.0:0";
+  BOOST_TEST(code_of(Server::make(server)) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(contains(message_of(Server::make(server)), "flota certs"));
+  server.insecure = true;
+  BOOST_TEST(code_of(Server::make(server)) == kNoError);
+  server.insecure = false;
+  server.tls = {Certificates::get().server(), Certificates::get().server_key(), "", true};
+  BOOST_TEST(code_of(Server::make(server)) == kNoError);
+  ClientOptions client;
+  client.endpoints = {"192.0.2.99:7164"};
+  client.secret = kJobSecret;
+  BOOST_TEST(code_of(Client::connect(client, kTime)) == ErrorCode::kInvalidArgument);
+}
+
 BOOST_AUTO_TEST_CASE(a_malformed_frame_ends_only_its_connection) {
   Cluster cluster;
   auto good = cluster.client();

@@ -21,8 +21,10 @@ VIEWS = ("auto", "live", "plain", "none")
 class Arguments:
     """What was asked for; the names are those of the flags. None and "" mean: not said."""
 
+    certs: str
     gpus: str | None
     http_port: int | None
+    insecure: bool
     ips: str
     log_dir: str
     nproc_per_node: int | None
@@ -90,7 +92,8 @@ class _Parser:
             prog=prog,
             description="Start the servers and workers of a job, show how they do, and stop them together.",
             usage="%(prog)s [flags] train.py [arguments of train.py]",
-            epilog="The job's secret comes from FLOTA_SECRET or FLOTA_SECRET_FILE; a job on one host makes its own.",
+            epilog="The job's secret comes from FLOTA_SECRET or FLOTA_SECRET_FILE, certificates also from FLOTA_CERTS "
+            "or FLOTA_TLS_*; a job on one host makes its own.",
             allow_abbrev=False,
         )
         self.flags: list[str] = []
@@ -142,6 +145,12 @@ def _parser(prog: str) -> _Parser:
         hosts, "--http_port", type=_port, metavar="PORT",
         help="port of PADDLE_GLOO_HTTP_ENDPOINT, an address kept for the script's own use",
     )  # fmt: skip
+
+    parser.add(
+        hosts, "--certs", default="", metavar="DIR",
+        help="certificates for TLS, as flota certs makes them; a job on one host makes its own where it needs some",
+    )  # fmt: skip
+    parser.add(hosts, "--insecure", action="store_true", help="traffic between hosts in the clear, without TLS")
 
     here = parser.argparse.add_argument_group("this launch")
     parser.add(

@@ -83,7 +83,7 @@ def _list(endpoints: Iterable[Endpoint]) -> str:
 def configuration_table(arguments: Arguments) -> str:
     """Fleet's table of what is in effect, and flota's own flags below it where they were used."""
     values = {**vars(arguments), **_REFUSED}
-    own = {"paddle": False, "timeout": 10.0, "view": "auto"}
+    own = {"certs": "", "insecure": False, "paddle": False, "timeout": 10.0, "view": "auto"}
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
     lines = [f"{name}: {values[name]}".rstrip() for name in names]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])

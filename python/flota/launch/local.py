@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import selectors
 import shutil
 import signal
@@ -24,6 +23,7 @@ from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
 from flota.launch.processes import Process, stop
 from flota.launch.progress import Progress
+from flota.launch.protection import check_protection, protection
 from flota.launch.view import Job, View, clock, kind_of_view, make_view, say
 
 _TICK = 0.2  # seconds between two looks when nothing wakes the launcher
@@ -96,7 +96,10 @@ class Launch:
                 say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
                 print(environment_table(environments[processes[0].name]) + "\n", flush=True)
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        hidden = {**_secret(self._plan), config.REPORT: str(self._folder / "report")}
+        protected, note = protection(self._plan, self._folder)
+        if note:
+            say(note)
+        hidden = {**protected, config.REPORT: str(self._folder / "report")}
         arguments = self._plan.arguments
         runner = ["-m", "flota.paddle"] if arguments.paddle else []
         command = [sys.executable, "-u", *runner, arguments.training_script, *arguments.training_script_args]
@@ -179,19 +182,6 @@ class Launch:
         stop(processes, self._plan.arguments.timeout, hurry=lambda: bool(self._signals.received))
 
 
-def _secret(plan: Plan) -> dict[str, str]:
-    """What to add to the environment so that all processes of the job share a secret; never on a command line."""
-    if config.has_secret():
-        config.job_secret()  # refused here, and not by each process, when it cannot be read
-        return {}
-    if plan.alone:
-        return {config.SECRET: secrets.token_hex(32)}
-    raise InvalidArgument(
-        f"a job on several hosts needs a secret that all of them know: set {config.SECRET}, or {config.SECRET_FILE} to "
-        "the path of a file that holds it, on each"
-    )
-
-
 def _prepare_logs(plan: Plan) -> None:
     """Makes the folder, and takes away logs of processes that an earlier, larger job had and this one has not."""
     folder = Path(plan.arguments.log_dir)
@@ -222,7 +212,7 @@ def _launch(argv: Sequence[str] | None, prog: str) -> int:
     arguments = parse(argv, prog)
     view = kind_of_view(arguments.view)
     plan = make_plan(arguments)
-    _secret(plan)
+    check_protection(plan)
     _prepare_logs(plan)
     print(configuration_table(plan.arguments), flush=True)
     for note in plan.notes:

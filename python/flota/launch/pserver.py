@@ -21,6 +21,7 @@ from flota.roles.placement import MAX_WORKERS
 from flota.roles.places import await_place
 from flota.roles.pservers import PserverSettings, check_ports
 from flota.roles.secret import use_own_secret
+from flota.tls import protect_server, server_set
 
 _LOOK_MS = 200  # how often a waiting pserver looks for a signal
 _EVERYWHERE, _LOOPBACK = "0.0.0.0", "127.0.0.1"
@@ -31,7 +32,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="flota pserver",
         description="Serve parameters to trainers, one job after the other, until stopped.",
         epilog=f"The job's secret comes from {config.SECRET} or {config.SECRET_FILE}. Without one, pserver and "
-        "trainers of this user on this host share one in ~/.config/flota/secret, and only 127.0.0.1 is listened at.",
+        "trainers of this user on this host share one in ~/.config/flota/secret, and only 127.0.0.1 is listened at. "
+        f"Other addresses need certificates: --certs, {config.CERTS} or FLOTA_TLS_*; or --insecure.",
         allow_abbrev=False,
     )
     default = PserverSettings()
@@ -47,17 +49,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", help=f"address to listen at (default: {_EVERYWHERE} where a secret is set, else {_LOOPBACK})"
     )
+    parser.add_argument("--certs", default="", metavar="DIR", help="certificates for TLS, as flota certs makes them")
+    parser.add_argument("--insecure", action="store_true", help="listen off loopback without TLS")
     return parser
 
 
 class Pserver:
     """One pserver: a server for each of its ports."""
 
-    def __init__(self, host: str, port: int, ports: int, pservers: int) -> None:
+    def __init__(self, host: str, port: int, ports: int, pservers: int, *, certs: str, insecure: bool) -> None:
         self._host = host
         self._port = port
         self._ports = ports
         self._pservers = pservers
+        self._certs = certs
+        self._insecure = insecure
+        # Refused now what cannot be listened on: with several pservers, the first trainer is waited for before that.
+        _core.Server.make(self._options(0, port))
 
     def serve(self, stopped: Callable[[], bool]) -> None:
         """One job: from the trainers' coming to their end."""
@@ -67,7 +75,7 @@ class Pserver:
         servers: list[_core.Server] = []
         try:
             for i in range(self._ports):
-                servers.append(self._start(place * self._ports + i, self._port + i))
+                servers.append(_core.Server.start(self._options(place * self._ports + i, self._port + i)))
             where = ", ".join(server.endpoint for server in servers)
             print(f"flota pserver {place} of {self._pservers} listening on {where}", flush=True)
             for server in servers:
@@ -86,13 +94,14 @@ class Pserver:
         print(f"flota pserver, one of {self._pservers}: the first trainer says which, at {where}", flush=True)
         return await_place(self._host, self._port, self._pservers, stopped)
 
-    def _start(self, index: int, port: int) -> _core.Server:
+    def _options(self, index: int, port: int) -> _core.ServerOptions:
         options = _core.ServerOptions()
         options.endpoint = f"{self._host}:{port}"
         options.secret = config.job_secret()
         options.index = index
         options.count = self._ports * self._pservers
-        return _core.Server.start(options)
+        protect_server(options, server_set(self._certs) if self._certs else None, insecure=self._insecure)
+        return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,7 +126,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, ask_to_stop)
         signal.signal(signal.SIGTERM, ask_to_stop)
         ports = max(arguments.ports_num, arguments.ports_num_for_sparse)
-        pserver = Pserver(host, arguments.port, ports, arguments.num_gradient_servers)
+        pserver = Pserver(
+            host, arguments.port, ports, arguments.num_gradient_servers,
+            certs=arguments.certs, insecure=arguments.insecure,
+        )  # fmt: skip
         while not stop_asked:
             pserver.serve(lambda: stop_asked)
     except FlotaError as error:

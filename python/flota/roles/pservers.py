@@ -12,7 +12,8 @@ from flota.errors import InvalidArgument
 from flota.roles.endpoints import check_endpoints, split_list
 from flota.roles.placement import MAX_WORKERS, LocalRoleMaker, Placement, Role, RoleMaker
 from flota.roles.places import tell_places
-from flota.roles.secret import is_loopback, use_own_secret
+from flota.roles.secret import use_own_secret
+from flota.tls import is_loopback
 
 PREFIX = "PADDLE_INIT_"
 MAX_PORTS = 64

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 from flota import config
 from flota.errors import SystemFailure
 from flota.roles.placement import Placement
+from flota.tls import is_loopback
 
 
 def share_own_secret(placement: Placement) -> None:
@@ -17,16 +17,6 @@ def share_own_secret(placement: Placement) -> None:
     servers = placement.server_endpoints
     if servers and not config.has_secret() and all(map(is_loopback, servers)):
         use_own_secret()
-
-
-def is_loopback(endpoint: str) -> bool:
-    """Whether only this host can reach it."""
-    host = endpoint.rpartition(":")[0].strip("[]")
-    try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError:
-        return False
-    return all(address.startswith("127.") or address == "::1" for address in found)
 
 
 def use_own_secret() -> None:
