@@ -6,7 +6,7 @@
 #include "common/result.h"
 
 // Certificates for a job: an authority of its own, and what it signs. OpenSSL is linked anyway, so making a set needs
-// no other program or package (docs/decisions/0020).
+// no other program or package (docs/decisions/0016).
 namespace flota {
 
 // A certificate and its private key, both as PEM text.

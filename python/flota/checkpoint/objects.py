@@ -2,7 +2,7 @@
 
 A save writes its files into a folder of its own beside the manifest, ``files-`` and 16 hex digits, and then the
 manifest that names the folder. One object is put whole or not at all, so a reader sees the old manifest or the new one,
-and the files of both are there. What the old one named is removed after. docs/decisions/0021-object-stores.md says why.
+and the files of both are there. What the old one named is removed after. docs/decisions/0017-object-stores.md says why.
 """
 
 from __future__ import annotations
