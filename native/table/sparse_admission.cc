@@ -1,5 +1,6 @@
 // Which keys get rows, where not all do.
 #include <cmath>
+#include <shared_mutex>
 
 #include "table/sparse_run.h"
 
@@ -23,11 +24,11 @@ bool SparseTable::admits(Subtable& subtable, uint32_t number, uint64_t position,
     const double stays_out = std::pow(1 - admission.probability, static_cast<double>(tally.shows));
     return chance(spec_.seed, hash_of_position(number, position), draw) >= stays_out;
   }
-  tally = subtable.waiting.add(position, tally.shows, tally.clicks, tally.last_seen);
+  tally = subtable.waiting->add(position, tally.shows, tally.clicks, tally.last_seen);
   const double reached = admission.kind == AdmissionKind::kCount ? static_cast<double>(tally.shows)
                                                                  : admission.score(tally.shows, tally.clicks);
   if (reached < admission.threshold) return false;
-  subtable.waiting.remove(position);
+  subtable.waiting->remove(position);
   return true;
 }
 
@@ -67,6 +68,24 @@ void SparseTable::count_shown(const Run& run, const Shown& shown) const {
     score[0] += shown.shows_of(run.first + i);
     score[1] += shown.clicks_of(run.first + i);
   }
+}
+
+uint64_t SparseTable::waiting() const {
+  uint64_t total = 0;
+  for (const auto& subtable : subtables_) {
+    std::shared_lock lock(subtable->lock);
+    total += subtable->waiting ? subtable->waiting->size() : 0;
+  }
+  return total;
+}
+
+uint64_t SparseTable::forgotten() const {
+  uint64_t total = 0;
+  for (const auto& subtable : subtables_) {
+    std::shared_lock lock(subtable->lock);
+    total += subtable->waiting ? subtable->waiting->forgotten() : 0;
+  }
+  return total;
 }
 
 }  // namespace flota

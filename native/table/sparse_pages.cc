@@ -28,8 +28,10 @@ RowPage SparseTable::export_waiting(uint32_t shard, uint64_t cursor, size_t max_
   const Stretch stretch = stretch_of(shard);
   const Subtable& subtable = *subtables_[stretch.subtable];
   RowPage page;
+  page.done = true;
+  if (!subtable.waiting) return page;
   std::shared_lock lock(subtable.lock);
-  const auto known = subtable.waiting.page(std::max(cursor, stretch.begin), stretch.end, max_rows);
+  const auto known = subtable.waiting->page(std::max(cursor, stretch.begin), stretch.end, max_rows);
   for (const auto& [position, tally] : known) {
     page.keys.push_back(unhash_key(hash_of_position(stretch.subtable, position)));
     page.updates.push_back(0);
@@ -121,7 +123,7 @@ void SparseTable::import_rows(const RowPage& page) {
     write_weights(row, page.weights.data() + i * dim_);
     std::copy_n(page.state.data() + i * state_floats_, state_floats_, state_of(row));
     entry->set_counters(page.updates[i], LastSeen(std::max(page.last_seen[i], subtable.era)));
-    subtable.waiting.remove(position_of_hash(hash));
+    if (subtable.waiting) subtable.waiting->remove(position_of_hash(hash));
   }
 }
 
@@ -134,7 +136,7 @@ void SparseTable::import_waiting(const RowPage& page) {
     Subtable& subtable = *subtables_[subtable_of_hash(hash)];
     std::lock_guard lock(subtable.lock);
     const float* tally = page.weights.data() + i * kScoreFloats;
-    subtable.waiting.put(position_of_hash(hash), {tally[0], tally[1], page.last_seen[i]});
+    if (subtable.waiting) subtable.waiting->put(position_of_hash(hash), {tally[0], tally[1], page.last_seen[i]});
   }
 }
 

@@ -77,7 +77,7 @@ uint64_t SparseTable::shrink(const ShrinkSpec& spec) {
         score[1] *= spec.decay;
       });
     }
-    subtable->waiting.shrink(spec.decay, LastSeen(spec.unseen_since).step());
+    if (subtable->waiting) subtable->waiting->shrink(spec.decay, LastSeen(spec.unseen_since).step());
     removed += remove_all_but(*subtable, [&](const Entry& entry) { return stays(spec, *subtable, entry); });
   }
   return removed;
@@ -93,7 +93,9 @@ void SparseTable::remove_rows(std::span<const Key> keys) {
     if (positions[i].empty()) continue;
     std::sort(positions[i].begin(), positions[i].end());
     std::lock_guard lock(subtables_[i]->lock);
-    for (const uint64_t position : positions[i]) subtables_[i]->waiting.remove(position);
+    for (const uint64_t position : positions[i]) {
+      if (subtables_[i]->waiting) subtables_[i]->waiting->remove(position);
+    }
     remove_all_but(*subtables_[i], [&](const Entry& entry) {
       return !std::binary_search(positions[i].begin(), positions[i].end(), entry.position());
     });

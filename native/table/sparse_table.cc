@@ -367,29 +367,11 @@ uint64_t SparseTable::rows() const {
   return total;
 }
 
-uint64_t SparseTable::waiting() const {
-  uint64_t total = 0;
-  for (const auto& subtable : subtables_) {
-    std::shared_lock lock(subtable->lock);
-    total += subtable->waiting.size();
-  }
-  return total;
-}
-
-uint64_t SparseTable::forgotten() const {
-  uint64_t total = 0;
-  for (const auto& subtable : subtables_) {
-    std::shared_lock lock(subtable->lock);
-    total += subtable->waiting.forgotten();
-  }
-  return total;
-}
-
 size_t SparseTable::bytes() const {
   size_t total = sizeof(*this) + sizeof(Subtable) * kSubtables;
   for (const auto& subtable : subtables_) {
     std::shared_lock lock(subtable->lock);
-    total += subtable->index.bytes() + subtable->arena.bytes() + subtable->waiting.bytes();
+    total += subtable->index.bytes() + subtable->arena.bytes() + (subtable->waiting ? subtable->waiting->bytes() : 0);
   }
   return total;
 }

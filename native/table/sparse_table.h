@@ -92,7 +92,9 @@ class SparseTable {
   };
   struct alignas(64) Subtable {
     Subtable(PagePool& index_pool, PagePool& row_pool, uint32_t number, size_t row_bytes, uint64_t most_waiting)
-        : index(index_pool, number), arena(row_pool, row_bytes, number), waiting(most_waiting) {}
+        : index(index_pool, number),
+          arena(row_pool, row_bytes, number),
+          waiting(most_waiting == 0 ? nullptr : std::make_unique<WaitingKeys>(most_waiting)) {}
     // Where the index is now, for prefetching without the lock; a stale answer costs time only.
     std::atomic<Line*> lines_hint{nullptr};
     std::atomic<uint64_t> home_lines_hint{0};
@@ -101,7 +103,7 @@ class SparseTable {
     Arena arena;
     uint64_t era = 0;
     bool keeps_removed = false;
-    WaitingKeys waiting;
+    std::unique_ptr<WaitingKeys> waiting;  // null: none are counted
     std::vector<Removed> removed;
   };
   // A virtual shard as one stretch of a subtable's positions.
