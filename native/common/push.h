@@ -5,6 +5,9 @@
 
 namespace flota {
 
+// Steps and eras count up to here, so that there is always a later one.
+inline constexpr uint64_t kMaxStep = uint64_t{1} << 62;
+
 // What the values of a push are.
 enum class PushKind : uint8_t {
   kGradient = 1,  // the table's rule applies them, and the update count goes up

@@ -83,6 +83,7 @@ Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
   if (!std::isfinite(message.samples) || message.samples < 0) {
     return invalid("a step's number of samples must be a finite number from 0 on");
   }
+  if (message.count > kMaxStep) return invalid("steps are counted up to 2^62");
   return message;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/push.h"
 #include "wire/fields.h"
 
 namespace flota {
@@ -21,6 +22,7 @@ Result<Era> Era::decode(std::span<const std::byte> payload) {
   message.lineage = in.get<uint64_t>();
   message.keep_since = in.get<uint64_t>();
   FLOTA_TRY(in.finish("an era"));
+  if (message.begin > kMaxStep) return invalid("an era must be up to 2^62");
   return message;
 }
 
@@ -75,6 +77,7 @@ Result<Shrink> Shrink::decode(std::span<const std::byte> payload) {
   in.get_array<uint8_t>(3);
   FLOTA_TRY(in.finish("a shrink"));
   if (message.oldest > message.sequence) return malformed("a shrink that was answered before it was sent");
+  if (message.era > kMaxStep) return invalid("an era must be up to 2^62");
   if (message.max_age > EraReply::kMaxShrinks) return invalid("max_age must be up to 4,096");
   if (!(message.decay >= 0 && message.decay <= 1)) return invalid("decay must be from 0 to 1");
   if (!(message.min_score >= 0 && std::isfinite(message.min_score)) ||

@@ -247,6 +247,7 @@ Result<PushHead> PushHead::decode(Reader& in) {
   if (head.group != 0 && head.kind == PushKind::kAssign) {
     return invalid("an assignment belongs to no group of workers");
   }
+  if (head.step > kMaxStep) return invalid("a push's step must be up to 2^62");
   if (head.oldest > head.sequence) return malformed("a push that was answered before it was sent");
   return head;
 }

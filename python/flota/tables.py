@@ -123,7 +123,7 @@ class _Table:
             choose("kind", kind, _PUSH_KINDS),
             self.lr if lr is None else number("the learning rate", lr, low=0.0),
             number("scale", scale),
-            self._pushed if step is None else whole("step", step, 0, (1 << 64) - 1),
+            self._pushed if step is None else whole("step", step, 0, 1 << 62),
         )
 
     def _import(

@@ -21,6 +21,8 @@ from flota.initializer import Uniform
 from flota.pages import RowPage, ShardPage
 from waiting import wait_until
 
+FUZZ = Path(__file__).parents[1] / "fuzz" / "manifest_fuzz.py"
+
 
 def rows_spec():
     spec = _core.TableSpec()
@@ -188,7 +190,9 @@ def test_a_manifest_of_another_version_says_so(tmp_path):
 
 def test_a_manifest_that_makes_no_sense_is_refused(tmp_path):
     entry = TableEntry.of(rows_spec())
-    manifest = Manifest("persistables", "0", tables={"users": entry}, files={"x": FileEntry(1, "y", table="users")})
+    manifest = Manifest(
+        "persistables", "0", tables={"users": entry}, files={"x": FileEntry(1, "0" * 64, table="users")}
+    )
     assert Manifest.from_bytes(manifest.to_bytes(), "m") == manifest
     body = json.loads(manifest.to_bytes())
     for table, settings in (("../users", {}), ("users", {"dim": 0}), ("users", {"state": ["sum"]})):
@@ -331,3 +335,11 @@ def test_a_full_disk_is_named_and_leaves_the_one_before(tmp_path):
 def test_restoring_needs_no_torch():
     script = "import sys, flota.checkpoint.restore; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_manifests_that_nobody_wrote_are_refused():
+    done = subprocess.run(
+        [sys.executable, FUZZ, "--runs", "1500", "--seed", "7"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no failure" in done.stdout

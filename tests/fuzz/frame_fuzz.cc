@@ -44,6 +44,10 @@ constexpr Transcode kTranscoders[] = {transcode<CreateTable>,
                                       transcode<StatisticsReply>,
                                       transcode<Export>,
                                       transcode<Rows>,
+                                      transcode<Era>,
+                                      transcode<EraReply>,
+                                      transcode<Shrink>,
+                                      transcode<ShrinkReply>,
                                       transcode<ErrorReply>};
 
 inline void expect(bool condition) {

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from flota import _core, admission, initializer, rules
+from flota import _core, admission, checks, initializer, rules
 from flota.admission import ADMISSIONS, Admission, ShowClick
-from flota.checkpoint.position import going_on
+from flota.checkpoint import position
 from flota.errors import CheckpointError, InvalidArgument
 from flota.initializer import Initializer
 from flota.rules import Rule
@@ -27,6 +27,9 @@ CONVERTED = "converted"
 # Tables and files by the thousand; anything beyond is not a manifest.
 MOST_BYTES = 64 << 20
 # A folder of files beside the manifest; see objects.py.
+_IDENTITY = re.compile("[0-9a-f]{16}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_MOST = (1 << 64) - 1
 FOLDER = re.compile(r"files-[0-9a-f]{16}")
 
 Kind = Literal["persistables", "inference"]
@@ -244,15 +247,50 @@ def _understood(body: dict[str, Any], path: str) -> Manifest:
         if body.get("mode", "all") not in ("all", "base", "delta", "inference"):
             raise ValueError(f"mode {body['mode']!r} is unknown")
         for parent in body.get("parents", []):
-            if not isinstance(parent["path"], str) or not isinstance(parent["identity"], str):
+            if set(parent) != {"path", "identity"} or not isinstance(parent["path"], str):
                 raise ValueError("a parent has a path and an identity")
-        going_on(body.get("data", []))
+            if not _IDENTITY.fullmatch(parent["identity"]):
+                raise ValueError(f"the identity of a parent is 16 hex digits, not {parent['identity']!r}")
+        position.check(body.get("data", []))
+        position.going_on(body.get("data", []))
         if "folder" in body and not FOLDER.fullmatch(body["folder"]):
             raise ValueError(f"folder must be files- and 16 hex digits, not {body['folder']!r}")
         settings["files"] = {name: FileEntry.from_json(entry) for name, entry in body["files"].items()}
-        return Manifest(**settings)
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as error:
+        contents = Manifest(**settings)
+        _check(contents)
+        # Who writes what it has understood, and finds other bytes, has understood something else.
+        if contents.to_bytes() != _spell({**body, "checksum": _checksum(body)}):
+            raise ValueError("it says something in another way than flota writes it")
+        return contents
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidArgument) as error:
         raise CheckpointError(f"{path} makes no sense: {type(error).__name__}: {error}") from error
+
+
+def _check(contents: Manifest) -> None:
+    """What types cannot say: whoever reads on must not doubt a number, a name or a checksum."""
+    for name in ("step", "era", "lineage"):
+        checks.whole(name, getattr(contents, name), 0, _MOST)
+    # What JSON gave may be anything, whatever the fields' types say.
+    of: tuple[tuple[Any, type], ...] = ((contents.flota, str), (contents.source, dict), (contents.inference, Mapping))
+    if not all(isinstance(value, kind) for value, kind in of):
+        raise ValueError("flota is a text, source and inference are mappings")
+    for table in contents.tables.values():
+        for name in ("rows", "waiting", "removed", "updates", "last_seen"):
+            checks.whole(name, getattr(table, name), 0, _MOST)
+        for era in table.shrinks:
+            checks.whole("an era of shrinks", era, 0, _MOST)
+    for name, file in contents.files.items():
+        checks.whole("bytes", file.bytes, 0, _MOST)
+        checks.whole("rows", file.rows, 0, _MOST)
+        if not _SHA256.fullmatch(file.sha256):
+            raise ValueError(f"the checksum of {name} must be 64 hex digits, not {file.sha256!r}")
+        named: list[Any] = [*file.tables, *([] if file.table is None else [file.table])]
+        if not all(isinstance(table, str) for table in named):
+            raise ValueError(f"{name} is of a table that has no name")
+        if file.part not in ("rows", "waiting", "removed"):
+            raise ValueError(f"{name} holds {file.part!r} of a table, which is unknown")
+        for shard in file.shards or ():
+            checks.whole("a shard", shard, 0, _core.SHARDS - 1)
 
 
 def _spell(body: Mapping[str, Any]) -> bytes:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flota.checks import whole
+
+_MOST = (1 << 64) - 1
+
 # As the core has it: pass, epoch, pieces, epochs below which all are over, runs of pieces that are done, samples of
 # pieces that were begun.
 State = tuple[str, int, int, int, list[tuple[int, int]], list[tuple[int, int]]]
@@ -22,6 +26,20 @@ def to_json(states: Sequence[State]) -> list[dict[str, Any]]:
         }
         for name, epoch, pieces, over_below, done, begun in states
     ]
+
+
+def check(data: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ``ValueError`` if it is not what ``to_json`` gives."""
+    names = {"pass", "epoch", "pieces", "over_below", "done", "begun"}
+    for entry in data:
+        if set(entry) != names or not isinstance(entry["pass"], str):
+            raise ValueError(f"an entry of data has a name and {', '.join(sorted(names - {'pass'}))}")
+        for name in ("epoch", "pieces", "over_below"):
+            whole(name, entry[name], 0, _MOST)
+        for pair in [*entry["done"], *entry["begun"]]:
+            first, second = pair
+            whole("a piece", first, 0, _MOST)
+            whole("a number of data", second, 0, _MOST)
 
 
 def going_on(data: Sequence[Mapping[str, Any]]) -> list[State]:
