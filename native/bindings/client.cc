@@ -294,20 +294,20 @@ void bind_pages(nb::class_<Client>& client) {
           nb::arg("part") = RowsOf::kTable)
       .def(
           "era",
-          [](Client& self, const RemoteTable& table, uint64_t begin, uint64_t lineage, uint64_t keep_since,
-             int64_t time) {
+          [](Client& self, const RemoteTable& table, uint64_t begin, uint64_t mark, uint64_t keep_since, bool restore,
+             std::vector<uint64_t> shrinks, int64_t time) {
             auto replies = [&] {
               Waiting waiting;
-              return take(self.era(table, {0, begin, lineage, keep_since}, ms(time)));
+              return take(self.era(table, {0, begin, mark, keep_since, restore, shrinks}, ms(time)));
             }();
             nb::list servers;
             for (const EraReply& reply : replies) {
-              servers.append(nb::make_tuple(reply.newest, reply.lineage, reply.shrinks));
+              servers.append(nb::make_tuple(reply.newest, reply.removed_since, reply.marks, reply.shrinks));
             }
             return servers;
           },
-          nb::sig("def era(self, table: RemoteTable, begin: int, lineage: int, keep_since: int, time_ms: int) -> "
-                  "list[tuple[int, int, list[int]]]"))
+          nb::sig("def era(self, table: RemoteTable, begin: int, mark: int, keep_since: int, restore: bool, "
+                  "shrinks: Sequence[int], time_ms: int) -> list[tuple[int, int, list[int], list[int]]]"))
       .def(
           "shrink",
           [](Client& self, const RemoteTable& table, uint64_t era, uint32_t max_age, float decay, double min_score,

@@ -74,8 +74,8 @@ void bind_server(nb::module_& module) {
           nb::arg("updates"), nb::arg("last_seen"), nb::arg("weights"), nb::arg("state"),
           nb::arg("part") = RowsOf::kTable)
       .def("restore_history",
-           [](Server& self, const std::string& table, uint64_t era, uint64_t lineage, std::vector<uint64_t> shrinks) {
-             check(self.restore_history(table, era, lineage, std::move(shrinks)));
+           [](Server& self, const std::string& table, uint64_t era, uint64_t mark, std::vector<uint64_t> shrinks) {
+             check(self.restore_history(table, era, mark, std::move(shrinks)));
            })
       .def(
           "restore_parameter",

@@ -103,6 +103,7 @@ void bind_tables(nb::module_& module) {
           "push_batch",
           [](SparseTable& self, const Batch& batch, uintptr_t values, PushKind kind, float lr, float scale,
              uint64_t step) {
+            if (!batch.counts_fit()) raise_error(invalid("a key was shown or clicked too often in one push"));
             self.push(kind, Step{lr, scale, step}, batch.keys(), reinterpret_cast<const float*>(values),
                       {batch.shows().data(), batch.clicks().data(), hash_key(step)});
           },
@@ -169,12 +170,14 @@ void bind_tables(nb::module_& module) {
       .def("keep_removed", &SparseTable::keep_removed, Release(), nb::arg("since"))
       .def(
           "shrink",
-          [](SparseTable& self, uint64_t unseen_since, float decay, double min_score, double min_norm) {
-            return self.shrink({unseen_since, decay, min_score, min_norm});
+          [](SparseTable& self, uint64_t unseen_since, float decay, double min_score, double min_norm, bool all) {
+            return self.shrink({unseen_since, decay, min_score, min_norm, all});
           },
-          Release(), nb::arg("unseen_since"), nb::arg("decay"), nb::arg("min_score"), nb::arg("min_norm"))
+          Release(), nb::arg("unseen_since"), nb::arg("decay"), nb::arg("min_score"), nb::arg("min_norm"),
+          nb::arg("all"))
       .def_prop_ro("era", &SparseTable::era)
       .def_prop_ro("newest_step", &SparseTable::newest_step)
+      .def_prop_ro("removed_since", &SparseTable::removed_since)
       .def_prop_ro("waiting", &SparseTable::waiting)
       .def_prop_ro("spec", &SparseTable::spec)
       .def_prop_ro("rows", &SparseTable::rows)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/router.h"
+#include "common/spec.h"
 
 namespace flota {
 
@@ -37,6 +38,11 @@ class Batch {
   // Adds what was counted of another batch; `places` are those of its rows in this one.
   void add_counts(const Batch& other, std::span<const uint32_t> places) {
     if (!other.shows_.empty()) count(places, other.shows_.data(), other.clicks_.data());
+  }
+  // Whether servers would take them: beyond that, floats no longer count one by one.
+  bool counts_fit() const {
+    const auto fits = [](float value) { return value >= 0 && value <= static_cast<float>(kMaxCount); };
+    return std::all_of(shows_.begin(), shows_.end(), fits) && std::all_of(clicks_.begin(), clicks_.end(), fits);
   }
   // Of each row, or none where nothing was counted.
   std::span<const float> shows() const { return shows_; }

@@ -282,6 +282,10 @@ Result<void> Client::push_now(const RemoteTable& table, Batch& batch, std::span<
                               const PushOptions& options, Time time) {
   FLOTA_TRY(check_shape(table, batch.keys().size(), values.size()));
   if (values.empty()) return {};
+  if (!batch.counts_fit()) {
+    return invalid("push to table '" + table.spec.name + "': a key was shown or clicked more than " +
+                   std::to_string(kMaxCount) + " times in one push");
+  }
   if (!table.spec.allow_nonfinite) {
     const size_t bad = first_nonfinite(values.data(), values.size());
     if (bad < values.size()) {

@@ -10,6 +10,7 @@ struct ShrinkSpec {
   float decay = 1;            // multiplies shows and clicks of all rows first
   double min_score = 0;       // rows of a lower score
   double min_norm = 0;        // rows whose weights have a lower Euclidean norm
+  bool all = false;           // all of them, and what was seen of waiting keys
 };
 
 }  // namespace flota

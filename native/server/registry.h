@@ -20,8 +20,8 @@ namespace flota {
 // What became of a sparse table over time.
 struct TableHistory {
   std::mutex mutex;
-  uint64_t lineage = 0;           // the line of saves that its eras belong to; 0: none
-  std::vector<uint64_t> shrinks;  // the eras that began when it was shrunk
+  std::vector<uint64_t> marks;    // of the saves that it has passed and that deltas may go on from
+  std::vector<uint64_t> shrinks;  // the eras that began when it was shrunk by age
   uint64_t last_removed = 0;      // how many rows went then
 };
 

@@ -115,10 +115,10 @@ Result<void> Server::restore_leases(const LeaseStates& states) {
   return service_.restore_leases(states);
 }
 
-Result<void> Server::restore_history(const std::string& table, uint64_t era, uint64_t lineage,
+Result<void> Server::restore_history(const std::string& table, uint64_t era, uint64_t mark,
                                      std::vector<uint64_t> shrinks) {
   FLOTA_TRY(check_not_listening());
-  return service_.restore_history(table, era, lineage, std::move(shrinks));
+  return service_.restore_history(table, era, mark, std::move(shrinks));
 }
 
 Result<void> Server::restored(uint64_t checkpoint, uint64_t step) {

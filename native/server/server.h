@@ -50,7 +50,7 @@ class Server {
   Result<void> restore_table(const TableSpec& spec);
   Result<uint64_t> restore_rows(const Rows& rows);
   Result<void> restore_parameter(WholeParameter parameter);
-  Result<void> restore_history(const std::string& table, uint64_t era, uint64_t lineage, std::vector<uint64_t> shrinks);
+  Result<void> restore_history(const std::string& table, uint64_t era, uint64_t mark, std::vector<uint64_t> shrinks);
   Result<void> restore_leases(const LeaseStates& states);
   Result<void> restored(uint64_t checkpoint, uint64_t step);
 

@@ -38,7 +38,7 @@ class Service {
   Result<uint64_t> restore_rows(const Rows& rows, const ShardMap& map, uint32_t server);
   Result<void> restore_parameter(WholeParameter parameter);
   // The last thing of a table: where its eras stand.
-  Result<void> restore_history(const std::string& table, uint64_t era, uint64_t lineage, std::vector<uint64_t> shrinks);
+  Result<void> restore_history(const std::string& table, uint64_t era, uint64_t mark, std::vector<uint64_t> shrinks);
   Result<void> restore_leases(const LeaseStates& states) { return leases_.restore(states); }
   void restored(uint64_t checkpoint, uint64_t step);
 
@@ -89,6 +89,7 @@ class Service {
 
   // Makes or overwrites whole rows, or refuses them all.
   static Result<void> import_into(HostedTable& table, const Rows& rows);
+  static void begin_era(HostedTable& table, const Era& message);
   static uint64_t apply_shrink(HostedTable& table, const Shrink& message);
 
   template <class Apply, class Hold>

@@ -38,16 +38,14 @@ Result<uint64_t> Service::restore_rows(const Rows& rows, const ShardMap& map, ui
   return keys.size();
 }
 
-Result<void> Service::restore_history(const std::string& table, uint64_t era, uint64_t lineage,
+Result<void> Service::restore_history(const std::string& table, uint64_t era, uint64_t mark,
                                       std::vector<uint64_t> shrinks) {
   FLOTA_ASSIGN(auto found, registry_.find(table));
   if (!found->sparse) return invalid("table '" + table + "' is dense: it has no eras");
   if (shrinks.size() > EraReply::kMaxShrinks) return invalid("table '" + table + "' was shrunk too often");
-  found->sparse->begin_era(era);
+  if (era > kMaxStep) return invalid("table '" + table + "': an era must be up to 2^62");
   std::lock_guard lock(found->history.mutex);
-  found->history.lineage = lineage;
-  found->history.shrinks = std::move(shrinks);
-  if (lineage != 0) found->sparse->keep_removed(era);
+  begin_era(*found, {0, era, mark, era, true, std::move(shrinks)});
   return {};
 }
 

@@ -131,21 +131,32 @@ Result<Writer> Service::era(Payload payload) {
   FLOTA_ASSIGN(auto message, Era::decode(payload));
   FLOTA_ASSIGN(auto table, registry_.find(message.table));
   if (!table->sparse) return invalid("table '" + table->spec.name + "' is dense: it has no eras");
-  if (message.begin != 0) table->sparse->begin_era(message.begin);
   EraReply reply;
   {
     std::lock_guard lock(table->history.mutex);
-    if (message.lineage != 0) {
-      table->history.lineage = message.lineage;
-      table->sparse->keep_removed(message.keep_since);
-    }
-    reply.lineage = table->history.lineage;
+    begin_era(*table, message);
+    reply.marks = table->history.marks;
     reply.shrinks = table->history.shrinks;
   }
   reply.newest = std::max(table->sparse->newest_step(), table->sparse->era());
+  reply.removed_since = table->sparse->removed_since();
   Writer out;
   reply.encode(out);
   return out;
+}
+
+// Requires: the lock of the table's history.
+void Service::begin_era(HostedTable& table, const Era& message) {
+  TableHistory& history = table.history;
+  if (message.begin != 0) table.sparse->begin_era(message.begin);
+  if (message.restore) {
+    history.shrinks = message.shrinks;
+    history.marks.clear();
+  }
+  if (message.mark == 0) return;
+  if (history.marks.size() == EraReply::kMaxMarks) history.marks.erase(history.marks.begin());
+  history.marks.push_back(message.mark);
+  table.sparse->keep_removed(message.keep_since);
 }
 
 Result<Writer> Service::shrink(Payload payload) {
@@ -185,11 +196,11 @@ uint64_t Service::apply_shrink(HostedTable& table, const Shrink& message) {
       message.max_age == 0 || before < message.max_age ? 0 : history.shrinks[before - message.max_age];
   table.sparse->begin_era(message.era);
   if (message.all) {
-    // What follows are other rows: it is no shrink that ages count by.
-    history.last_removed = table.sparse->shrink({.unseen_since = UINT64_MAX});
+    history.last_removed = table.sparse->shrink({.all = true});
     return history.last_removed;
   }
   history.last_removed = table.sparse->shrink({unseen_since, message.decay, message.min_score, message.min_norm});
+  if (message.max_age == 0) return history.last_removed;  // ages count by those that ask for one
   if (before == EraReply::kMaxShrinks) history.shrinks.erase(history.shrinks.begin());
   history.shrinks.push_back(message.era);
   return history.last_removed;

@@ -1,4 +1,5 @@
 // Which keys get rows, where not all do.
+#include <bit>
 #include <cmath>
 #include <shared_mutex>
 
@@ -27,15 +28,14 @@ bool SparseTable::admits(Subtable& subtable, uint32_t number, uint64_t position,
   tally = subtable.waiting->add(position, tally.shows, tally.clicks, tally.last_seen);
   const double reached = admission.kind == AdmissionKind::kCount ? static_cast<double>(tally.shows)
                                                                  : admission.score(tally.shows, tally.clicks);
-  if (reached < admission.threshold) return false;
-  subtable.waiting->remove(position);
-  return true;
+  return reached >= admission.threshold;
 }
 
 // Makes the rows of those keys of the run that are admitted now. They stay out of the run: what this push brings was
 // computed without them. Returns whether the index has changed. Requires: the subtable's lock.
 bool SparseTable::admit_missing(Subtable& subtable, Run& run, uint64_t seen, const Shown& shown) {
   bool changed = false;
+  uint32_t fresh = 0;
   for (size_t i = 0; i < run.size; ++i) {
     if (run.row[i] != nullptr) continue;
     if (changed) {
@@ -56,9 +56,12 @@ bool SparseTable::admit_missing(Subtable& subtable, Run& run, uint64_t seen, con
       score[1] = tally.clicks;
     }
     changed = true;
+    fresh |= 1u << i;
   }
-  if (changed) refind(subtable, run);
-  return changed;
+  if (!changed) return false;
+  refind(subtable, run);
+  for (; fresh != 0; fresh &= fresh - 1) run.row[std::countr_zero(fresh)] = nullptr;
+  return true;
 }
 
 void SparseTable::count_shown(const Run& run, const Shown& shown) const {

@@ -20,8 +20,9 @@ RowPage SparseTable::export_shard(uint32_t shard, uint64_t cursor, size_t max_ro
   const Stretch stretch = stretch_of(shard);
   const Subtable& subtable = *subtables_[stretch.subtable];
   std::shared_lock lock(subtable.lock);
-  return page_of_entries(subtable, stretch.subtable, std::max(cursor, stretch.begin), stretch.end, max_rows,
-                         LastSeen(since).step());
+  // Scores that have faded are other scores: all rows have changed.
+  const uint64_t from = subtable.rescored >= since ? 0 : LastSeen(since).step();
+  return page_of_entries(subtable, stretch.subtable, std::max(cursor, stretch.begin), stretch.end, max_rows, from);
 }
 
 RowPage SparseTable::export_waiting(uint32_t shard, uint64_t cursor, size_t max_rows) const {
@@ -135,8 +136,10 @@ void SparseTable::import_waiting(const RowPage& page) {
     const uint64_t hash = hash_key(page.keys[i]);
     Subtable& subtable = *subtables_[subtable_of_hash(hash)];
     std::lock_guard lock(subtable.lock);
+    // One that was let in while it was saved has a row as well.
+    if (!subtable.waiting || subtable.index.find(position_of_hash(hash)) != nullptr) continue;
     const float* tally = page.weights.data() + i * kScoreFloats;
-    if (subtable.waiting) subtable.waiting->put(position_of_hash(hash), {tally[0], tally[1], page.last_seen[i]});
+    subtable.waiting->put(position_of_hash(hash), {tally[0], tally[1], std::max(page.last_seen[i], subtable.era)});
   }
 }
 

@@ -1,5 +1,6 @@
 // Eras, and rows that go.
 #include <algorithm>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cmath>
 #include <mutex>
 #include <shared_mutex>
@@ -7,6 +8,12 @@
 #include "table/sparse_table.h"
 
 namespace flota {
+namespace {
+
+// Removed keys that a subtable remembers, beside two for each row that it has.
+constexpr size_t kFewRemoved = 4096;
+
+}  // namespace
 
 void SparseTable::begin_era(uint64_t era) {
   for (const auto& subtable : subtables_) {
@@ -23,9 +30,19 @@ uint64_t SparseTable::era() const {
 void SparseTable::keep_removed(uint64_t since) {
   for (const auto& subtable : subtables_) {
     std::lock_guard lock(subtable->lock);
+    subtable->removed_since = std::max(subtable->keeps_removed ? subtable->removed_since : subtable->era, since);
     subtable->keeps_removed = true;
     std::erase_if(subtable->removed, [since](const Removed& removed) { return removed.era < since; });
   }
+}
+
+uint64_t SparseTable::removed_since() const {
+  uint64_t since = 0;
+  for (const auto& subtable : subtables_) {
+    std::shared_lock lock(subtable->lock);
+    since = std::max(since, subtable->removed_since);
+  }
+  return since;
 }
 
 double SparseTable::norm_of(const std::byte* row) const {
@@ -38,6 +55,7 @@ double SparseTable::norm_of(const std::byte* row) const {
 }
 
 bool SparseTable::stays(const ShrinkSpec& spec, const Subtable& subtable, const Entry& entry) const {
+  if (spec.all) return false;
   // last_seen is rounded down, and so is what it is compared with: nothing goes that was seen since.
   if (spec.unseen_since > 0 && entry.last_seen() < LastSeen(spec.unseen_since).step()) return false;
   std::byte* row = subtable.arena.row(entry.row());
@@ -52,16 +70,24 @@ bool SparseTable::stays(const ShrinkSpec& spec, const Subtable& subtable, const 
 template <class Keep>
 uint64_t SparseTable::remove_all_but(Subtable& subtable, Keep keep) {
   std::vector<Entry> gone;
+  boost::unordered_flat_set<uint64_t> positions;
   subtable.index.for_each([&](const Entry& entry) {
-    if (!keep(entry)) gone.push_back(entry);
+    if (keep(entry)) return;
+    gone.push_back(entry);
+    positions.insert(entry.position());
   });
   if (gone.empty()) return 0;
-  subtable.index.retain(keep);
+  subtable.index.retain([&](const Entry& entry) { return !positions.contains(entry.position()); });
   subtable.lines_hint.store(subtable.index.lines(), std::memory_order_relaxed);
   subtable.home_lines_hint.store(subtable.index.home_lines(), std::memory_order_relaxed);
   for (const Entry& entry : gone) {
     subtable.arena.remove(entry.row());
     if (subtable.keeps_removed) subtable.removed.push_back({entry.position(), subtable.era});
+  }
+  // Where nobody saves deltas, they would pile up for ever; who does later is told that some are not known.
+  if (subtable.removed.size() > kFewRemoved + 2 * subtable.index.entries()) {
+    std::vector<Removed>().swap(subtable.removed);
+    subtable.removed_since = subtable.era + 1;
   }
   return gone.size();
 }
@@ -71,13 +97,16 @@ uint64_t SparseTable::shrink(const ShrinkSpec& spec) {
   for (const auto& subtable : subtables_) {
     std::lock_guard lock(subtable->lock);
     if (spec.decay != 1.0f && spec_.admission.keeps_scores()) {
+      subtable->rescored = subtable->era;
       subtable->index.for_each([&](const Entry& entry) {
         float* score = score_of(subtable->arena.row(entry.row()));
         score[0] *= spec.decay;
         score[1] *= spec.decay;
       });
     }
-    if (subtable->waiting) subtable->waiting->shrink(spec.decay, LastSeen(spec.unseen_since).step());
+    if (subtable->waiting) {
+      subtable->waiting->shrink(spec.decay, spec.all ? UINT64_MAX : LastSeen(spec.unseen_since).step());
+    }
     removed += remove_all_but(*subtable, [&](const Entry& entry) { return stays(spec, *subtable, entry); });
   }
   return removed;

@@ -150,9 +150,12 @@ void SparseTable::create_missing(Subtable& subtable, Run& run) {
   if (subtable.index.moves() != moves) refind(subtable, run);
 }
 
-// After entries have changed their places.
+// After entries have changed their places, or the lock was given back: finds all of the run's rows anew.
 void SparseTable::refind(const Subtable& subtable, Run& run) {
-  for (size_t i = 0; i < run.size; ++i) run.entry[i] = subtable.index.find(run.position[i]);
+  for (size_t i = 0; i < run.size; ++i) {
+    run.entry[i] = subtable.index.find(run.position[i]);
+    run.row[i] = run.entry[i] == nullptr ? nullptr : subtable.arena.row(run.entry[i]->row());
+  }
 }
 
 Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t position) {
@@ -170,6 +173,7 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
   if (rule_floats_ > 0) rule_->init_state({state_of(data), rule_floats_}, dim_);
   Entry* entry = subtable.index.insert(position, row);
   entry->set_counters(0, LastSeen(subtable.era));
+  if (subtable.waiting) subtable.waiting->remove(position);
   subtable.lines_hint.store(subtable.index.lines(), std::memory_order_relaxed);
   subtable.home_lines_hint.store(subtable.index.home_lines(), std::memory_order_relaxed);
   return entry;
@@ -262,9 +266,12 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
     lock.unlock();
     {
       std::lock_guard writing(subtable.lock);
+      // While nobody held the lock, rows may have gone, and others have taken their places.
+      std::fill_n(run.row, run.size, nullptr);
       create_missing(subtable, run);
     }
     lock.lock();
+    refind(subtable, run);
     return true;
   };
   for_each_run<Lock>(keys, weight_bytes_, make, [&](const Run& run) { copy_out(run, keys, out.data()); });

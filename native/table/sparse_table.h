@@ -71,6 +71,8 @@ class SparseTable {
   uint64_t newest_step() const { return newest_step_.load(std::memory_order_relaxed); }
   // Remembers rows that are removed from here on, and those that were since an era.
   void keep_removed(uint64_t since);
+  // From which era on it knows of all of them.
+  uint64_t removed_since() const;
 
   // Removes rows; returns how many.
   uint64_t shrink(const ShrinkSpec& spec);
@@ -102,7 +104,9 @@ class SparseTable {
     Index index;
     Arena arena;
     uint64_t era = 0;
+    uint64_t rescored = 0;  // the era in which all rows' scores last changed
     bool keeps_removed = false;
+    uint64_t removed_since = 0;            // `removed` has all rows that went since this era
     std::unique_ptr<WaitingKeys> waiting;  // null: none are counted
     std::vector<Removed> removed;
   };

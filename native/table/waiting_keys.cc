@@ -60,6 +60,12 @@ std::vector<WaitingKeys::Known> WaitingKeys::page(uint64_t first, unsigned __int
   return found;
 }
 
+size_t WaitingKeys::bytes() const {
+  size_t total = 0;
+  for (const Shard& shard : shards_) total += shard.bucket_count() * (sizeof(Shard::value_type) + 1);
+  return total;
+}
+
 size_t WaitingKeys::size() const {
   size_t total = 0;
   for (const Shard& shard : shards_) total += shard.size();

@@ -38,7 +38,7 @@ class WaitingKeys {
   std::vector<Known> page(uint64_t first, unsigned __int128 end, size_t max) const;
 
   size_t size() const;
-  size_t bytes() const { return size() * sizeof(Known); }
+  size_t bytes() const;
   uint64_t forgotten() const { return forgotten_; }
 
  private:

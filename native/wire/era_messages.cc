@@ -7,11 +7,31 @@
 
 namespace flota {
 
+namespace {
+
+void put_numbers(Writer& out, const std::vector<uint64_t>& numbers) {
+  out.put(static_cast<uint64_t>(numbers.size()));
+  for (uint64_t number : numbers) out.put(number);
+}
+
+Result<std::vector<uint64_t>> get_numbers(Reader& in, size_t most, const char* what) {
+  const auto count = in.get<uint64_t>();
+  if (count > most) return malformed(std::string("too many ") + what);
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < count; ++i) numbers.push_back(in.get<uint64_t>());
+  return numbers;
+}
+
+}  // namespace
+
 void Era::encode(Writer& out) const {
   out.put(table);
   out.put(begin);
-  out.put(lineage);
+  out.put(mark);
   out.put(keep_since);
+  out.put(static_cast<uint8_t>(restore));
+  out.pad();
+  put_numbers(out, shrinks);
 }
 
 Result<Era> Era::decode(std::span<const std::byte> payload) {
@@ -19,8 +39,11 @@ Result<Era> Era::decode(std::span<const std::byte> payload) {
   Era message;
   message.table = in.get<uint64_t>();
   message.begin = in.get<uint64_t>();
-  message.lineage = in.get<uint64_t>();
+  message.mark = in.get<uint64_t>();
   message.keep_since = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.restore, get_bool(in, "restore"));
+  in.get_array<uint8_t>(7);
+  FLOTA_ASSIGN(message.shrinks, get_numbers(in, EraReply::kMaxShrinks, "shrinks"));
   FLOTA_TRY(in.finish("an era"));
   if (message.begin > kMaxStep) return invalid("an era must be up to 2^62");
   return message;
@@ -28,19 +51,18 @@ Result<Era> Era::decode(std::span<const std::byte> payload) {
 
 void EraReply::encode(Writer& out) const {
   out.put(newest);
-  out.put(lineage);
-  out.put(static_cast<uint64_t>(shrinks.size()));
-  for (uint64_t era : shrinks) out.put(era);
+  out.put(removed_since);
+  put_numbers(out, marks);
+  put_numbers(out, shrinks);
 }
 
 Result<EraReply> EraReply::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   EraReply message;
   message.newest = in.get<uint64_t>();
-  message.lineage = in.get<uint64_t>();
-  const auto count = in.get<uint64_t>();
-  if (count > kMaxShrinks) return malformed("the answer about an era has too many shrinks");
-  for (uint64_t i = 0; i < count; ++i) message.shrinks.push_back(in.get<uint64_t>());
+  message.removed_since = in.get<uint64_t>();
+  FLOTA_ASSIGN(message.marks, get_numbers(in, kMaxMarks, "marks"));
+  FLOTA_ASSIGN(message.shrinks, get_numbers(in, kMaxShrinks, "shrinks"));
   FLOTA_TRY(in.finish("the answer about an era"));
   return message;
 }

@@ -14,8 +14,10 @@ namespace flota {
 struct Era {
   uint64_t table = 0;
   uint64_t begin = 0;       // 0: none
-  uint64_t lineage = 0;     // 0: leave it; else this line of saves begins or goes on, and removed rows are remembered
-  uint64_t keep_since = 0;  // of those, from this era on
+  uint64_t mark = 0;        // of a save that deltas may go on from: removed rows are remembered from here on; 0: none
+  uint64_t keep_since = 0;  // and those that were removed since this era
+  bool restore = false;     // it stands as it was saved: `mark` is the only one, and `shrinks` are these
+  std::vector<uint64_t> shrinks;  // none, unless it is restored
 
   void encode(Writer& out) const;
   static Result<Era> decode(std::span<const std::byte> payload);
@@ -24,9 +26,12 @@ struct Era {
 struct EraReply {
   static constexpr size_t kMaxShrinks = 4096;
 
+  static constexpr size_t kMaxMarks = 64;
+
   uint64_t newest = 0;            // the latest step that a push has brought, or the latest era
-  uint64_t lineage = 0;           // the line of saves that the rows' eras belong to; 0: none
-  std::vector<uint64_t> shrinks;  // the eras that began when the table was shrunk, the latest of them
+  uint64_t removed_since = 0;     // from which era on all removed rows are known
+  std::vector<uint64_t> marks;    // of the saves that it has passed, the latest of them
+  std::vector<uint64_t> shrinks;  // the eras that began when it was shrunk by age, the latest of them
 
   void encode(Writer& out) const;
   static Result<EraReply> decode(std::span<const std::byte> payload);

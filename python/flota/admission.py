@@ -13,7 +13,7 @@ from flota import _core
 from flota.checks import whole
 from flota.errors import InvalidArgument
 
-# Keys that are counted and have no row yet: of a table, over all servers. Each takes about 30 bytes.
+# Keys that are counted and have no row yet: of a table, over all servers. Each takes 50 to 100 bytes.
 _WAITING = 1 << 24
 _MOST_WAITING = 1 << 32
 

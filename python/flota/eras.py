@@ -18,16 +18,18 @@ from flota.pages import RowPage, ShardPage, export_shards
 RowsOf = _core.RowsOf
 
 MOST_SHRINKS = 4096  # that are remembered, and so the highest age
+MOST_MARKS = 64
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a table stands: its latest step or era, the line of saves that its eras belong to (0: none), and the eras
-    that began when it was shrunk."""
+    """Where a table stands: its latest step or era, the marks of the saves that it has passed and that deltas may go on
+    from, since when it knows of all rows that went, and the eras that began when it was shrunk by age."""
 
     newest: int
-    lineage: int
-    shrinks: tuple[int, ...]
+    marks: tuple[int, ...] = ()
+    removed_since: int = 0
+    shrinks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,12 @@ class LastingRows(Protocol):
     @property
     def spec(self) -> _core.TableSpec: ...
 
-    def stand(self, *, begin: int = 0, lineage: int = 0, keep_since: int = 0) -> Standing:
-        """Where it stands, after an era has begun. A lineage that is given becomes the table's: rows that are removed
-        are remembered then, and those that were since an era."""
+    def stand(self, *, begin: int = 0, mark: int = 0, keep_since: int = 0) -> Standing:
+        """Where it stands, after an era has begun. ``mark``: of a save that deltas may go on from; rows that are
+        removed are remembered then, and those that were since an era."""
+
+    def restore(self, era: int, mark: int, shrinks: Sequence[int]) -> None:
+        """It stands as it did when it was saved."""
 
     def export_shards(
         self, shards: Sequence[int] | None = None, *, page_rows: int = 4096, part: RowsOf = ..., since: int = 0
@@ -80,28 +85,25 @@ class LocalRows:
 
     def __init__(self, table: _core.SparseTable) -> None:
         self._table = table
-        self._lineage = 0
+        self._marks: list[int] = []
         self._shrinks: list[int] = []
 
     @property
     def spec(self) -> _core.TableSpec:
         return self._table.spec
 
-    def stand(self, *, begin: int = 0, lineage: int = 0, keep_since: int = 0) -> Standing:
+    def stand(self, *, begin: int = 0, mark: int = 0, keep_since: int = 0) -> Standing:
         if begin:
             self._table.begin_era(begin)
-        if lineage:
-            self._lineage = lineage
+        if mark:
+            self._marks = [*self._marks, mark][-MOST_MARKS:]
             self._table.keep_removed(keep_since)
-        return Standing(max(self._table.newest_step, self._table.era), self._lineage, tuple(self._shrinks))
+        newest = max(self._table.newest_step, self._table.era)
+        return Standing(newest, tuple(self._marks), self._table.removed_since, tuple(self._shrinks))
 
-    def restore(self, standing: Standing) -> None:
-        """As it stood when it was saved."""
-        self._table.begin_era(standing.newest)
-        if standing.lineage:
-            self._lineage = standing.lineage
-            self._table.keep_removed(standing.newest)
-        self._shrinks = list(standing.shrinks)
+    def restore(self, era: int, mark: int, shrinks: Sequence[int]) -> None:
+        self._marks, self._shrinks = [], list(shrinks)
+        self.stand(begin=era, mark=mark, keep_since=era)
 
     def export_shards(
         self,
@@ -125,12 +127,12 @@ class LocalRows:
     def shrink(self, which: Shrinking, era: int) -> int:
         check_scores(self.spec, which)
         self._table.begin_era(era)
-        if which.everything:
-            return self._table.shrink((1 << 64) - 1, 1.0, 0.0, 0.0)
-        aged = which.max_age is not None and which.max_age <= len(self._shrinks)
-        since = self._shrinks[-which.max_age] if aged and which.max_age is not None else 0
-        self._shrinks = [*self._shrinks, era][-MOST_SHRINKS:]
-        return self._table.shrink(since, which.decay, which.min_score, which.min_norm)
+        since = 0
+        if which.max_age is not None:
+            if which.max_age <= len(self._shrinks):
+                since = self._shrinks[-which.max_age]
+            self._shrinks = [*self._shrinks, era][-MOST_SHRINKS:]
+        return self._table.shrink(since, which.decay, which.min_score, which.min_norm, which.everything)
 
 
 def check_scores(spec: _core.TableSpec, which: Shrinking) -> None:

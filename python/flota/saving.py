@@ -16,7 +16,7 @@ import torch
 
 from flota import _core
 from flota.checkpoint.job import check_same, check_state, load_job, load_rows, save_job
-from flota.checkpoint.lines import add_table, begin
+from flota.checkpoint.lines import add_table, begin, chain
 from flota.checkpoint.manifest import SaveMode
 from flota.checkpoint.parameters import parameter_of, put_back
 from flota.checkpoint.places import Place, place_of
@@ -24,13 +24,12 @@ from flota.checkpoint.position import going_on, to_json, told
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.client import Client
-from flota.communicator.contents import Keys, assign, spec_of
+from flota.communicator.contents import Keys, assign, forget_ahead, spec_of
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
 from flota.data.leases import TEST_PREFIX, own_coordinator
 from flota.data.reading import tell_trained
-from flota.eras import Standing
 from flota.errors import CheckpointError, FlotaError
 from flota.initializer import Constant
 from flota.nn.table import TableParameter
@@ -200,6 +199,7 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
         _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
     check_state(checkpoint, weights_only)
+    chain(checkpoint)
     check_tables(
         optimizer, set(checkpoint.manifest.tables), str(checkpoint.path), partial=weights_only and checkpoint.partial
     )
@@ -213,12 +213,8 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
     for handle in handles:
         check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
     for handle in handles:
-        rows = _local(handle).lasting
-        for _ in load_rows(rows, checkpoint, weights_only):
+        for _ in load_rows(_local(handle).lasting, checkpoint, weights_only):
             pass
-        if not weights_only:
-            entry = checkpoint.manifest.tables[handle.options.name]
-            rows.restore(Standing(checkpoint.manifest.era, checkpoint.manifest.lineage, entry.shrinks))
     for name, values in checkpoint.parameters():
         if name in dense:
             parameter, _ = dense[name]
@@ -288,6 +284,7 @@ def _wait_for_first(job: Job) -> int:
 
 def _resume(optimizer: DistributedOptimizer, step: int) -> None:
     optimizer.steps = step
+    forget_ahead(optimizer)
     assert optimizer.communicator is not None
     optimizer.communicator.loaded(optimizer)
 

@@ -3,59 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from flota.communicator.contents import lasting_rows
+from flota.communicator.contents import forget_ahead, lasting_rows
 from flota.communicator.geo import GeoStore
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job
 from flota.eras import LastingRows, Shrinking, next_era
 from flota.errors import FlotaError, InvalidArgument
 
+# A table, and which of its rows go.
+Wanted = tuple[LastingRows, Shrinking]
+
 
 def shrink(
     optimizer: DistributedOptimizer, job: Job | None, which: Shrinking, names: Sequence[str] | None = None
 ) -> int:
     """Removes rows of the optimizer's sparse tables, or of those that are named; returns how many, on every worker."""
+    if isinstance(names, str):
+        raise InvalidArgument(f"shrink: tables is a list of names: give [{names!r}]")
     stores = {handle.options.name: handle.bound() for handle, _ in optimizer.tables()}
     if names is not None and (unknown := set(names) - set(stores)):
         known = ", ".join(sorted(stores)) or "none"
         raise InvalidArgument(f"shrink: there is no sparse table {', '.join(sorted(unknown))}; there is {known}")
     tables = [lasting_rows(stores[name]) for name in stores if names is None or name in names]
-    if which.by_score and names is None:
-        # Tables that keep no scores are not meant, unless they are named.
-        scored = [table for table in tables if table.spec.admission.keeps_scores()]
-        if not scored:
-            raise InvalidArgument(
-                "shrink: no table keeps scores: min_score and decay are for tables with "
-                "admission=flota.admission.ShowClick(…)"
-            )
-        tables = scored
+    wanted = _by_table(tables, which, named=names is not None)
     if job is None:
-        return _shrink_all(tables, which)
+        return _shrink_all(wanted)
     job.barrier("flota/shrink")
-    removed = _as_first_worker(job, tables, which)
+    removed = _as_first_worker(job, wanted)
+    forget_ahead(optimizer)
     for store in stores.values():
         if isinstance(store, GeoStore):
             store.refill()
     return removed
 
 
-def _as_first_worker(job: Job, tables: Sequence[LastingRows], which: Shrinking) -> int:
-    """Worker 0 does it, and tells the others how it went."""
-    said, failure = b"", None
-    if job.rank == 0:
-        try:
-            said = b"%d" % _shrink_all(tables, which)
-        except FlotaError as error:
-            said, failure = f"failed {error}".encode(), error
-    first = job.client.native.gather("flota/shrunk", job.rank, job.world, said, job.client.time(None))[0]
-    if failure is not None:
-        raise failure
-    if first.startswith(b"failed "):
-        raise FlotaError(f"worker 0 could not shrink the tables: {first[7:].decode()}")
-    return int(first)
+def _by_table(tables: Sequence[LastingRows], which: Shrinking, named: bool) -> list[Wanted]:
+    """What is wanted of each table: of one that keeps no scores, and was not named, what does not need them."""
+    if not which.by_score or named:
+        return [(table, which) for table in tables]
+    if not any(table.spec.admission.keeps_scores() for table in tables):
+        raise InvalidArgument(
+            "shrink: no table keeps scores: min_score and decay are for tables with "
+            "admission=flota.admission.ShowClick(…)"
+        )
+    plain = replace(which, min_score=0.0, decay=1.0)
+    return [
+        (table, which if table.spec.admission.keeps_scores() else plain)
+        for table in tables
+        if table.spec.admission.keeps_scores() or plain != Shrinking()
+    ]
 
 
-def _shrink_all(tables: Sequence[LastingRows], which: Shrinking) -> int:
-    era = next_era(tables)
-    return sum(table.shrink(which, era) for table in tables)
+def _as_first_worker(job: Job, wanted: Sequence[Wanted]) -> int:
+    """Worker 0 does it, and tells the others how it goes."""
+
+    def tell(said: bytes = b"") -> bytes:
+        told: bytes = job.client.native.gather("flota/shrunk", job.rank, job.world, said, job.client.time(None))[0]
+        return told
+
+    if job.rank != 0:
+        while (said := tell()) == b"more":
+            pass
+        if said.startswith(b"failed "):
+            raise FlotaError(f"worker 0 could not shrink the tables: {said[7:].decode()}")
+        return int(said)
+    try:
+        era, removed = next_era([table for table, _ in wanted]), 0
+        for table, which in wanted:
+            removed += table.shrink(which, era)
+            tell(b"more")  # each table has a deadline of its own
+    except FlotaError as error:
+        tell(f"failed {error}".encode())
+        raise
+    tell(b"%d" % removed)
+    return removed
+
+
+def _shrink_all(wanted: Sequence[Wanted]) -> int:
+    era = next_era([table for table, _ in wanted])
+    return sum(table.shrink(which, era) for table, which in wanted)

@@ -299,12 +299,25 @@ class SparseTable(_Table):
         dim, state_floats = page.weights.shape[-1], page.state.shape[-1]
         self._import(page, dim, state_floats, timeout, part)
 
-    def stand(self, *, begin: int = 0, lineage: int = 0, keep_since: int = 0) -> Standing:
+    def stand(self, *, begin: int = 0, mark: int = 0, keep_since: int = 0) -> Standing:
         """Where the table stands on its servers; see ``flota.eras``."""
-        told = self._session.native.era(self._table, begin, lineage, keep_since, self._session.time(None))
-        lineages = {server for _, server, _ in told}
+        return self._era(begin, mark, keep_since, None)
+
+    def restore(self, era: int, mark: int, shrinks: Sequence[int]) -> None:
+        """It stands as it did when it was saved."""
+        self._era(era, mark, era, list(shrinks))
+
+    def _era(self, begin: int, mark: int, keep_since: int, shrinks: list[int] | None) -> Standing:
+        told = self._session.native.era(
+            self._table, begin, mark, keep_since, shrinks is not None, shrinks or [], self._session.time(None)
+        )
+        # Of the marks those that all servers have: one of them may have begun anew.
+        common = set.intersection(*(set(marks) for _, _, marks, _ in told))
         return Standing(
-            max(newest for newest, _, _ in told), lineages.pop() if len(lineages) == 1 else 0, tuple(told[0][2])
+            max(newest for newest, _, _, _ in told),
+            tuple(mark for mark in told[0][2] if mark in common),
+            max(since for _, since, _, _ in told),
+            tuple(told[0][3]),
         )
 
     def shrink(self, which: Shrinking, era: int) -> int:

@@ -108,24 +108,103 @@ def test_servers_that_began_with_a_delta_go_on_with_the_line(tmp_path):
         assert contents(make(client)) == expected
 
 
+def delta(client, folder, name, before):
+    save_job(client, folder / name, 9, {}, mode="delta", before=place_of(folder / before))
+
+
 def test_a_delta_that_does_not_go_on_from_its_base_is_refused(tmp_path):
     with servers(1) as client:
         table = make(client)
         push(table, range(10), 1)
         save_job(client, tmp_path / "base", 1, {}, mode="base")
-        save_job(client, tmp_path / "other", 1, {}, mode="base")
-        before = place_of(tmp_path / "base")
-        with pytest.raises(CheckpointError, match="another base was saved"):
-            save_job(client, tmp_path / "delta", 1, {}, mode="delta", before=before)
-        with pytest.raises(InvalidArgument, match="place of its own"):
-            save_job(client, tmp_path / "other", 1, {}, mode="delta", before=place_of(tmp_path / "other"))
         save_job(client, tmp_path / "all", 1, {})
         with pytest.raises(InvalidArgument, match="no base and no delta"):
-            save_job(client, tmp_path / "delta", 1, {}, mode="delta", before=place_of(tmp_path / "all"))
+            delta(client, tmp_path, "delta", "all")
+        # A base that could not be saved leaves the line as it is.
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "thesis.txt").write_text("years of work")
+        with pytest.raises(InvalidArgument, match="is no checkpoint"):
+            save_job(client, tmp_path / "full", 1, {}, mode="base")
+        delta(client, tmp_path, "monday", "base")
+        delta(client, tmp_path, "tuesday", "monday")
+        # Which rows went before monday is no longer known.
+        with pytest.raises(CheckpointError, match="no longer known which rows went"):
+            delta(client, tmp_path, "other", "base")
+        # Nor may what it is read with be replaced.
+        for name in ("tuesday", "monday", "base"):
+            with pytest.raises(InvalidArgument, match="place of its own"):
+                delta(client, tmp_path, name, "tuesday")
     with servers(1) as client:
         make(client)
         with pytest.raises(CheckpointError, match="began anew without it"):
-            save_job(client, tmp_path / "delta", 1, {}, mode="delta", before=before)
+            delta(client, tmp_path, "delta", "tuesday")
+    # Gone back to the base: what monday has is not what these tables have.
+    with servers(1, tmp_path / "base") as client:
+        push(make(client), range(5), 2)
+        with pytest.raises(CheckpointError, match="from another save of the line"):
+            delta(client, tmp_path, "delta", "monday")
+        delta(client, tmp_path, "monday2", "base")
+    with servers(1, tmp_path / "monday") as client:
+        make(client)
+        with pytest.raises(CheckpointError, match="from another save of the line"):
+            delta(client, tmp_path, "delta", "base")
+
+
+def test_loading_a_line_that_is_not_whole_changes_nothing(tmp_path):
+    with servers(1) as client:
+        train_a_line(client, tmp_path)
+        shutil.rmtree(tmp_path / "base")
+        table = make(client)
+        before = contents(table)
+        with pytest.raises(CheckpointError, match="is a delta and needs"):
+            list(load_job(client, Checkpoint(tmp_path / "tuesday")))
+        assert contents(table) == before
+
+
+def test_faded_scores_are_in_the_next_delta(tmp_path):
+    with servers(1) as client:
+        table = make(client, ShowClick())
+        push(table, range(10), 1)
+        save_job(client, tmp_path / "base", 1, {}, mode="base")
+        table.shrink(Shrinking(decay=0.5), next_era([table]))
+        delta(client, tmp_path, "delta", "base")
+        expected = contents(table)
+    with servers(1, tmp_path / "delta") as client:
+        assert contents(make(client, ShowClick())) == expected
+
+
+def test_ages_go_on_after_a_load(tmp_path):
+    with servers(1) as client:
+        table = make(client, Count(2))
+        for step in range(1, 3):
+            push(table, range(10), step)
+        push(table, range(20, 30), 3)
+        table.shrink(Shrinking(max_age=2), next_era([table]))
+        save_job(client, tmp_path / "saved", 3, {})
+    with servers(2) as client:
+        table = make(client, Count(2))
+        list(load_job(client, Checkpoint(tmp_path / "saved")))
+        assert len(table.stand().shrinks) == 1
+        table.shrink(Shrinking(max_age=2), next_era([table]))
+        rows, waiting = contents(table)
+        assert len(rows) == len(waiting) == 10
+        assert table.shrink(Shrinking(max_age=2), next_era([table])) == 10
+        assert contents(table) == ({}, {})
+
+
+def test_keys_that_went_are_not_remembered_for_ever(tmp_path):
+    with servers(1) as client:
+        table = make(client)
+        push(table, range(10), 1)
+        save_job(client, tmp_path / "base", 1, {}, mode="base")
+        for day in range(8):
+            keys = np.arange(100_000) + day * 100_000
+            table.push(keys, np.zeros((len(keys), DIM), dtype=np.float32))
+            table.shrink(Shrinking(min_norm=100.0), next_era([table]))
+        known = sum(len(part.page.keys) for part in table.export_shards(part=RowsOf.removed))
+        assert known < 8 * 100_000
+        with pytest.raises(CheckpointError, match="no longer known which rows went"):
+            delta(client, tmp_path, "delta", "base")
 
 
 def test_a_delta_without_its_base_is_told(tmp_path, capsys):

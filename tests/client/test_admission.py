@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from flota.admission import Count, Probability, ShowClick
 from flota.client import Client
 from flota.eras import RowsOf, Shrinking
 from flota.errors import InvalidArgument
-from flota.initializer import Constant
+from flota.initializer import Constant, Uniform
 from flota.rules import SGD, Adagrad
 from flota.testing import LocalCluster
 
@@ -174,7 +176,7 @@ def test_what_changed_since_an_era_is_told(client):
     table = _table(client, "changes")
     table.push(np.arange(100), _ones(100), step=50)
     era = table.stand().newest + 1
-    table.stand(begin=era, lineage=77, keep_since=era)
+    table.stand(begin=era, mark=77, keep_since=era)
     table.push(np.arange(90, 110), _ones(20), step=3)
     changed = sorted(key for part in table.export_shards(since=era) for key in part.page.keys.tolist())
     assert changed == list(range(90, 110))
@@ -184,4 +186,48 @@ def test_what_changed_since_an_era_is_told(client):
         key for part in table.export_shards(part=RowsOf.removed, since=era) for key in part.page.keys.tolist()
     )
     assert removed == list(range(110))
-    assert table.stand().lineage == 77
+    assert table.stand().marks == (77,)
+
+
+def test_pulls_that_make_rows_never_see_anothers(client):
+    """While rows go and others take their places."""
+    table = client.create_sparse_table("taken", dim=1, rule=SGD(lr=0.0), init=Uniform(-1.0, 1.0))
+    keys = np.arange(3000)
+    first = {int(key): float(row[0]) for key, row in zip(keys, table.pull(keys), strict=True)}
+    stop = threading.Event()
+
+    def remove():
+        era = 10
+        while not stop.is_set():
+            era += 1
+            table.shrink(Shrinking(min_norm=float(np.random.rand())), era)
+
+    removers = [threading.Thread(target=remove) for _ in range(2)]
+    for thread in removers:
+        thread.start()
+    wrong = []
+
+    def pull(seed):
+        random = np.random.default_rng(seed)
+        for _ in range(150):
+            some = random.integers(0, 3000, 400)
+            found = table.pull(some)
+            wrong.extend(key for key, row in zip(some.tolist(), found.tolist(), strict=True) if row[0] != first[key])
+
+    pullers = [threading.Thread(target=pull, args=(seed,)) for seed in range(3)]
+    for thread in pullers:
+        thread.start()
+    for thread in pullers:
+        thread.join()
+    stop.set()
+    for thread in removers:
+        thread.join()
+    assert not wrong
+
+
+def test_steps_and_eras_have_an_end(client):
+    table = _table(client, "ends")
+    with pytest.raises(InvalidArgument, match="step must be a whole number"):
+        table.push(np.array([1]), _ones(1), step=2**63)
+    with pytest.raises(InvalidArgument, match="up to 2"):
+        table.stand(begin=2**63)

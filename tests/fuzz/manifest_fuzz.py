@@ -45,7 +45,7 @@ def sample() -> dict[str, Any]:
         "files": {"sparse-00000.safetensors": rows, "waiting-00000.safetensors": {**rows, "part": "waiting"},
                   "dense-00000.safetensors": {"bytes": 9, "sha256": "cd" * 32, "tables": ["dense/w"]}},
         "data": [{"pass": "p#0", "epoch": 1, "pieces": 3, "over_below": 1, "done": [[0, 1]], "begun": [[1, 5]]}],
-        "mode": "delta", "era": 10, "lineage": 77, "parents": [{"path": "../base", "identity": "0" * 16}],
+        "mode": "delta", "era": 10, "mark": 77, "parents": [{"path": "../base", "identity": "0" * 16}],
         "folder": "files-0123456789abcdef",
     }  # fmt: skip
 

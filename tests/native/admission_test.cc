@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(removed_rows_leave_the_others_alone) {
   BOOST_TEST(table.bytes() < bytes + bytes / 4);
   table.remove_rows(stay);
   BOOST_TEST(table.rows() == keys.size() - stay.size());
-  BOOST_TEST(table.shrink({.unseen_since = UINT64_MAX}) == keys.size() - stay.size());
+  BOOST_TEST(table.shrink({.all = true}) == keys.size() - stay.size());
   BOOST_TEST(table.rows() == 0);
   push(table, keys, 61);
   BOOST_TEST(table.rows() == keys.size());

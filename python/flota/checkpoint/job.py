@@ -10,7 +10,7 @@ import numpy as np
 
 from flota import _core
 from flota.checkpoint.begun import begun_rows
-from flota.checkpoint.lines import Line, add_table, begin, pieces
+from flota.checkpoint.lines import Line, add_table, begin, chain, pieces
 from flota.checkpoint.manifest import Manifest, SaveMode
 from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.position import going_on
@@ -120,6 +120,7 @@ def load_job(client: Client, checkpoint: Checkpoint, weights_only: bool = False)
     What differs is refused before anything is changed. A row that is not in the checkpoint goes.
     """
     check_state(checkpoint, weights_only)
+    chain(checkpoint)
     tables = {name: client.table(name) for name in table_names(client) if name in checkpoint.manifest.tables}
     for name, table in tables.items():
         check_same(checkpoint, name, table.spec, weights_only)
@@ -154,6 +155,9 @@ def load_rows(table: LastingRows, checkpoint: Checkpoint, weights_only: bool) ->
         for some in import_parts(page):
             table.import_rows(some, part=part)
             yield
+    if not weights_only:
+        contents = checkpoint.manifest
+        table.restore(contents.era, contents.mark, contents.tables[spec.name].shrinks)
 
 
 def import_parts(page: RowPage) -> Iterator[RowPage]:

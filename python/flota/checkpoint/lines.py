@@ -1,8 +1,8 @@
 """Lines of saves: a base, which holds everything, and deltas, each of which holds what changed since the one before.
 
 A delta is read together with all before it. What changed is told by eras (``flota.eras``): a save of a line begins one,
-and the next delta takes the rows that were touched since. The tables know which line their eras belong to, so that a
-delta to another one, or to a job that was started anew without it, is refused.
+and the next delta takes the rows that were touched since. Each save has a mark, and tables know those that they have
+passed, so that a delta to a save that they have not gone on from is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flota.checkpoint.manifest import Manifest, SaveMode
 from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
-from flota.eras import LastingRows, RowsOf, next_era
+from flota.eras import LastingRows, RowsOf, Standing, next_era
 from flota.errors import CheckpointError, InvalidArgument
 from flota.pages import RowPage, rows_a_page
 
@@ -31,12 +31,12 @@ class Line:
 
     mode: SaveMode
     era: int
-    lineage: int
+    mark: int
     since: Mapping[str, int]
     parents: tuple[Mapping[str, Any], ...]
 
     def in_manifest(self) -> dict[str, Any]:
-        return {"mode": self.mode, "era": self.era, "lineage": self.lineage, "parents": self.parents}
+        return {"mode": self.mode, "era": self.era, "mark": self.mark, "parents": self.parents}
 
 
 def check_mode(mode: str) -> SaveMode:
@@ -51,30 +51,36 @@ def begin(tables: Mapping[str, LastingRows], mode: SaveMode, target: Place, befo
     era = next_era(list(tables.values()))
     if mode in ("all", "inference"):
         return Line(mode, era, 0, {}, ())
+    mark = secrets.randbits(63) | 1
     if mode == "base":
-        lineage = secrets.randbits(63) | 1
+        # What other saves need stays: this one may fail.
         for table in tables.values():
-            table.stand(begin=era, lineage=lineage, keep_since=era)
-        return Line(mode, era, lineage, {}, ())
+            table.stand(begin=era, mark=mark)
+        return Line(mode, era, mark, {}, ())
     parent = _parent(before, target)
     contents = parent.manifest
-    new = set(tables) - set(contents.tables)
-    lost = [name for name in tables if name not in new and tables[name].stand().lineage != contents.lineage]
-    if lost:
-        raise CheckpointError(
-            f"table {lost[0]!r} does not go on from {parent.path}: since then another base was saved, or the job began "
-            'anew without it; save a base first (mode="base")'
-        )
+    since = {name: contents.era for name in tables if name in contents.tables}
+    for name in since:
+        _check_goes_on(name, tables[name].stand(), parent)
     for table in tables.values():
-        table.stand(begin=era, lineage=contents.lineage, keep_since=contents.era)
+        table.stand(begin=era, mark=mark, keep_since=contents.era)
     own = {"path": _way(target, parent.path), "identity": f"{contents.identity():016x}"}
-    return Line(
-        mode,
-        era,
-        contents.lineage,
-        {name: contents.era for name in tables if name not in new},
-        (*({**each, "path": _way_on(target, parent.path, each)} for each in contents.parents), own),
-    )
+    others = ({**each, "path": _way(target, follow(parent.path, each["path"]))} for each in contents.parents)
+    return Line(mode, era, mark, since, (*others, own))
+
+
+def _check_goes_on(name: str, standing: Standing, parent: Checkpoint) -> None:
+    contents = parent.manifest
+    if contents.mark not in standing.marks:
+        raise CheckpointError(
+            f"table {name!r} has not gone on from {parent.path}: the job began anew without it, or from another save "
+            'of the line; save a base first (mode="base")'
+        )
+    if contents.era < standing.removed_since:
+        raise CheckpointError(
+            f"table {name!r}: it is no longer known which rows went since {parent.path} was saved: a later delta was "
+            'saved, or too many went; go on from the last one, or save a base (mode="base")'
+        )
 
 
 def _parent(before: Place | None, target: Place) -> Checkpoint:
@@ -83,11 +89,12 @@ def _parent(before: Place | None, target: Place) -> Checkpoint:
             'mode="delta": this worker has saved no base yet; save one (mode="base"), or say since=DIR, the last '
             "checkpoint of the line that the servers began with"
         )
-    if before == target:
-        raise InvalidArgument(f"{target} holds what the delta goes on from; give the delta a place of its own")
     parent = Checkpoint(before)
     if parent.manifest.mode not in ("base", "delta"):
         raise InvalidArgument(f"{before} is no base and no delta: a delta goes on from those")
+    needed = [parent.path, *(follow(parent.path, each["path"]) for each in parent.manifest.parents)]
+    if target in needed:
+        raise InvalidArgument(f"{target} holds what the delta is read with; give the delta a place of its own")
     return parent
 
 
@@ -98,12 +105,8 @@ def _way(here: Place, there: Place) -> str:
     return str(there)
 
 
-def _way_on(here: Place, parent: Place, entry: Mapping[str, Any]) -> str:
-    there = _follow(parent, entry["path"])
-    return _way(here, there)
-
-
-def _follow(here: Place, way: str) -> Place:
+def follow(here: Place, way: str) -> Place:
+    """The opposite."""
     if isinstance(here, Path) and "://" not in way:
         return Path(os.path.normpath(here / way))
     return place_of(way)
@@ -113,7 +116,7 @@ def chain(checkpoint: Checkpoint) -> list[Checkpoint]:
     """All that it must be read with, the base first and itself last."""
     found = []
     for entry in checkpoint.manifest.parents:
-        place = _follow(checkpoint.path, entry["path"])
+        place = follow(checkpoint.path, entry["path"])
         try:
             each = Checkpoint(place)
         except CheckpointError as error:
@@ -142,13 +145,14 @@ def add_table(writer: CheckpointWriter, table: LastingRows, line: Line) -> None:
     """A sparse table into a checkpoint of this line."""
     spec = table.spec
     since = line.since.get(spec.name, 0)
-    row_bytes = 24 + 4 * writer.row_floats(spec)
-    pages = table.export_shards(page_rows=rows_a_page(row_bytes), since=since)
-    writer.add_rows(spec, pages, shrinks=table.stand().shrinks)
-    if since:
-        writer.add_keys(spec, RowsOf.removed, table.export_shards(part=RowsOf.removed, since=since))
+    writer.add_table(spec, table.stand().shrinks)
+    # First: a key that is let in meanwhile is then in both, and a row counts for more.
     if not spec.admission.admits_all() and line.mode != "inference":
         writer.add_keys(spec, RowsOf.waiting, table.export_shards(page_rows=16384, part=RowsOf.waiting))
+    if since:
+        writer.add_keys(spec, RowsOf.removed, table.export_shards(part=RowsOf.removed, since=since))
+    page_rows = rows_a_page(24 + 4 * writer.row_floats(spec))
+    writer.add_rows(spec, table.export_shards(page_rows=page_rows, since=since))
 
 
 def refuse_delta(checkpoint: Checkpoint, doing: str) -> None:

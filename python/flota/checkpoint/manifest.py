@@ -30,6 +30,7 @@ MOST_BYTES = 64 << 20
 _IDENTITY = re.compile("[0-9a-f]{16}")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _MOST = (1 << 64) - 1
+_LATEST = 1 << 62  # step or era
 FOLDER = re.compile(r"files-[0-9a-f]{16}")
 
 Kind = Literal["persistables", "inference"]
@@ -176,7 +177,7 @@ class Manifest:
     data: Sequence[Mapping[str, Any]] = ()  # how far the data was trained; see position.py
     mode: SaveMode = "all"
     era: int = 0  # rows that were touched after this save are of it, or of a later one
-    lineage: int = 0  # of a base and its deltas
+    mark: int = 0  # of a base or delta: tables that go on from it know it
     parents: Sequence[Mapping[str, Any]] = ()  # of a delta: the checkpoints that it is read with, the base first
     folder: str = ""  # where the files are, if not beside the manifest; see objects.py
 
@@ -201,8 +202,8 @@ class Manifest:
             body["mode"] = self.mode
         if self.era:
             body["era"] = self.era
-        if self.lineage:
-            body["lineage"] = self.lineage
+        if self.mark:
+            body["mark"] = self.mark
         if self.parents:
             body["parents"] = list(self.parents)
         return _spell({**body, "checksum": _checksum(body)})
@@ -268,8 +269,8 @@ def _understood(body: dict[str, Any], path: str) -> Manifest:
 
 def _check(contents: Manifest) -> None:
     """What types cannot say: whoever reads on must not doubt a number, a name or a checksum."""
-    for name in ("step", "era", "lineage"):
-        checks.whole(name, getattr(contents, name), 0, _MOST)
+    for name, most in (("step", _LATEST), ("era", _LATEST), ("mark", _MOST)):
+        checks.whole(name, getattr(contents, name), 0, most)
     # What JSON gave may be anything, whatever the fields' types say.
     of: tuple[tuple[Any, type], ...] = ((contents.flota, str), (contents.source, dict), (contents.inference, Mapping))
     if not all(isinstance(value, kind) for value, kind in of):
@@ -278,7 +279,7 @@ def _check(contents: Manifest) -> None:
         for name in ("rows", "waiting", "removed", "updates", "last_seen"):
             checks.whole(name, getattr(table, name), 0, _MOST)
         for era in table.shrinks:
-            checks.whole("an era of shrinks", era, 0, _MOST)
+            checks.whole("an era of shrinks", era, 0, _LATEST)
     for name, file in contents.files.items():
         checks.whole("bytes", file.bytes, 0, _MOST)
         checks.whole("rows", file.rows, 0, _MOST)

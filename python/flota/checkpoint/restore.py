@@ -13,7 +13,7 @@ from flota.checkpoint.lines import pieces
 from flota.checkpoint.position import going_on
 from flota.checkpoint.reader import Checkpoint
 from flota.eras import RowsOf
-from flota.errors import CheckpointError, FlotaError
+from flota.errors import CheckpointError, FlotaError, InvalidArgument
 
 
 def restore_server(
@@ -51,6 +51,8 @@ def _wanted(checkpoint: Checkpoint, tables: Sequence[str] | None) -> set[str]:
     there = set(checkpoint.manifest.tables)
     if tables is None:
         return there
+    if isinstance(tables, str):
+        raise InvalidArgument(f"tables is a list of names: give [{tables!r}]")
     # A script calls its parameters as its model does; servers know dense ones by a longer name.
     named = {name: name if name in there else f"dense/{name}" for name in tables}
     if unknown := [name for name, full in named.items() if full not in there]:
@@ -74,7 +76,7 @@ def _restore_table(server: _core.Server, checkpoint: Checkpoint, name: str, whol
             server.restore_rows(name, len(columns.keys), dim, state_floats, *columns.addresses(), part)
     if whole:
         contents = checkpoint.manifest
-        server.restore_history(name, contents.era, contents.lineage, list(table.shrinks))
+        server.restore_history(name, contents.era, contents.mark, list(table.shrinks))
 
 
 def _restore_parameter(

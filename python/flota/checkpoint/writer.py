@@ -73,9 +73,15 @@ class CheckpointWriter:
         """How many floats a row has."""
         return spec.dim + sum(TableEntry.of(spec).state_widths().values())
 
-    def add_rows(self, spec: _core.TableSpec, pages: Iterable[ShardPage], shrinks: Sequence[int] = ()) -> None:
-        """A sparse table."""
-        entry = TableEntry.of(spec)
+    def add_table(self, spec: _core.TableSpec, shrinks: Sequence[int] = ()) -> None:
+        """A sparse table, whose rows and keys come after."""
+        self._tables[spec.name] = replace(TableEntry.of(spec), shrinks=tuple(shrinks))
+
+    def add_rows(self, spec: _core.TableSpec, pages: Iterable[ShardPage]) -> None:
+        """The rows of a sparse table."""
+        if spec.name not in self._tables:
+            self.add_table(spec)
+        entry = self._tables[spec.name]
         width = sum(entry.state_widths().values())
         total, waiting, size = 0, list[ShardPage](), 0
         for part in pages:
@@ -90,7 +96,7 @@ class CheckpointWriter:
                 waiting, size = [], 0
         if waiting:
             self._write_rows(spec, entry, waiting)
-        self._tables[spec.name] = replace(entry, rows=total, shrinks=tuple(shrinks))
+        self._tables[spec.name] = replace(self._tables[spec.name], rows=total)
 
     def _write_rows(self, spec: _core.TableSpec, entry: TableEntry, parts: list[ShardPage]) -> None:
         tensors = columns_of([part.page for part in parts], entry.state_widths())
@@ -100,20 +106,29 @@ class CheckpointWriter:
         self.add_file("sparse", tensors, table=spec.name, rows=len(tensors["keys"]), shards=shards)
 
     def add_keys(self, spec: _core.TableSpec, part: RowsOf, pages: Iterable[ShardPage]) -> None:
-        """Of a sparse table whose rows were added: keys that wait for theirs, or whose rows were removed."""
+        """Of a sparse table that was added: keys that wait for their rows, or whose rows were removed."""
         name: Literal["waiting", "removed"] = "waiting" if part == RowsOf.waiting else "removed"
-        found = [each.page for each in pages]
-        if not found:
-            return
-        keys = np.concatenate([page.keys for page in found])
+        some, size, total = list[RowPage](), 0, 0
+        for each in pages:
+            some.append(each.page)
+            size += 32 * len(each.page.keys)
+            if size >= self._file_bytes:
+                total += self._write_keys(spec, name, some)
+                some, size = [], 0
+        if some:
+            total += self._write_keys(spec, name, some)
+        counts: dict[str, Any] = {name: total}
+        self._tables[spec.name] = replace(self._tables[spec.name], **counts)
+
+    def _write_keys(self, spec: _core.TableSpec, name: Literal["waiting", "removed"], pages: list[RowPage]) -> int:
+        keys = np.concatenate([page.keys for page in pages])
         tensors: dict[str, npt.NDArray[Any]] = {"keys": keys}
-        if part == RowsOf.waiting:
-            counted = np.concatenate([page.weights for page in found])
-            tensors["last_seen"] = np.concatenate([page.last_seen for page in found])
+        if name == "waiting":
+            counted = np.concatenate([page.weights for page in pages])
+            tensors["last_seen"] = np.concatenate([page.last_seen for page in pages])
             tensors |= {score: counted[:, place].copy() for place, score in enumerate(SCORES)}
         self.add_file(name, tensors, table=spec.name, rows=len(keys), shards=(0, _core.SHARDS - 1), part=name)
-        counts: dict[str, Any] = {name: len(keys)}
-        self._tables[spec.name] = replace(self._tables[spec.name], **counts)
+        return len(keys)
 
     def add_parameter(
         self,

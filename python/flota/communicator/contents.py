@@ -12,6 +12,7 @@ from flota.admission import without
 from flota.checkpoint.begun import begun_rows
 from flota.checkpoint.job import import_parts
 from flota.communicator.geo import GeoStore
+from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import LocalStore, RemoteStore
 from flota.eras import LastingRows
 from flota.initializer import from_native
@@ -44,6 +45,13 @@ def lasting_rows(store: Store) -> LastingRows:
         return store.lasting
     assert isinstance(store, (RemoteStore, GeoStore))
     return store.table
+
+
+def forget_ahead(optimizer: DistributedOptimizer) -> None:
+    """Tables have changed: rows that were pulled ahead are pulled again."""
+    for handle, _ in optimizer.tables():
+        if isinstance(handle.store, RemoteStore):
+            handle.store.forget_ahead()
 
 
 def pages_of(store: Store) -> Iterator[RowPage]:

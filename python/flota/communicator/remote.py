@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,7 +210,14 @@ class RemoteTables:
 
     def _make_sparse(self, handle: TableParameter, group: dict[str, Any], optimizer: DistributedOptimizer) -> Trained:
         options = handle.options
-        if self._weights_only and options.admission is not None:
+        admission = options.admission
+        if self._weights_only and admission is not None and admission.to_native().admits_all():
+            warnings.warn(
+                f"table {options.name!r}: in Geo mode no shows and clicks are counted: servers see how far rows moved",
+                stacklevel=2,
+            )
+            admission = None
+        if self._weights_only and admission is not None:
             raise InvalidArgument(
                 f"table {options.name!r}: admission={options.admission} is for sync and async mode: in Geo mode each "
                 "worker trains rows of its own before servers see them"
@@ -222,7 +230,7 @@ class RemoteTables:
             rule=SGD() if self._weights_only else options.rule or rule_of(optimizer.wrapped, group),
             init=options.init,
             seed=options.seed,
-            admission=options.admission,
+            admission=admission,
         )
         store = RemoteStore(table, self._pull_ahead)
         handle.store = store

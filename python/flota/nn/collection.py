@@ -71,7 +71,7 @@ class EmbeddingCollection(TableModule):
         count = samples.pop()
 
         def owners() -> torch.Tensor:
-            bags = torch.searchsorted(offsets, torch.arange(sum(map(len, values))), right=True) - 1
+            bags = torch.searchsorted(offsets, torch.arange(sum(map(len, values)), device="cpu"), right=True) - 1
             return bags % count
 
         looked = look_up(self.weight, values, self._key_rules(), self.training, count, owners)

@@ -94,4 +94,4 @@ class EmbeddingBag(TableModule):
 def _owners(keys: torch.Tensor, offsets: torch.Tensor, samples: int) -> torch.Tensor:
     """Which bag each key is in."""
     starts = offsets[:samples].detach().to(device="cpu", dtype=torch.int64)
-    return torch.searchsorted(starts, torch.arange(keys.numel()), right=True) - 1
+    return torch.searchsorted(starts, torch.arange(keys.numel(), device="cpu"), right=True) - 1

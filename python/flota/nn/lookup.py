@@ -137,10 +137,10 @@ def _count(table: TableParameter, wanted: Wanted, samples: int, owners: Callable
     if isinstance(table.options.admission, ShowClick):
         if owners is None:
             each = places.numel() // max(samples, 1)
-            of = torch.arange(samples).repeat_interleave(each)
+            of = torch.arange(samples, device="cpu").repeat_interleave(each)
         else:
             of = owners()
-        shows, clicks = of_keys(table.options.name, of)
+        shows, clicks = of_keys(table.options.name, of, samples)
     wanted.keys.batch.count(
         places.data_ptr(),
         places.numel(),

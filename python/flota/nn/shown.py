@@ -54,17 +54,16 @@ def shown(clicks: torch.Tensor, shows: torch.Tensor | None = None) -> AbstractCo
     return telling(shows, clicks)
 
 
-def of_keys(table: str, owners: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Shows and clicks of keys, each of which is of the sample that ``owners`` says."""
+def of_keys(table: str, owners: torch.Tensor, samples: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Shows and clicks of keys, each of which is of the sample that ``owners`` says, of so many."""
     told = _current.get()
     if told is None:
         raise InvalidArgument(
             f"table {table!r} admits keys by shows and clicks: say which samples were clicked, "
             "with flota.nn.shown(clicks=labels): around the forward pass"
         )
-    samples = int(owners.max()) + 1 if owners.numel() else 0
     for column in (told.shows, told.clicks):
-        if column is not None and len(column) < samples:
+        if column is not None and len(column) != samples:
             raise InvalidArgument(
                 f"table {table!r}: the batch has {samples} samples, flota.nn.shown was told of {len(column)}"
             )

@@ -130,7 +130,7 @@ def _owners(ids: Sequence[torch.Tensor | Jagged]) -> torch.Tensor:
         if isinstance(each, Jagged):
             width = each.values.numel() // max(each.values.shape[0], 1)
             return each.members().cpu().repeat_interleave(width)
-        return torch.arange(each.shape[0]).repeat_interleave(each.numel() // max(each.shape[0], 1))
+        return torch.arange(each.shape[0], device="cpu").repeat_interleave(each.numel() // max(each.shape[0], 1))
 
     return torch.cat([owners(each) for each in ids])
 
@@ -265,7 +265,9 @@ def look_up_joined(
             for step in chain:
                 parts[place] = step(parts[place])
         return torch.cat(parts, 1)  # type: ignore[arg-type]
-    looked = _looked_up(table, flat, rules, train, samples, lambda: torch.arange(samples).repeat(len(ids)))
+    looked = _looked_up(
+        table, flat, rules, train, samples, lambda: torch.arange(samples, device="cpu").repeat(len(ids))
+    )
     looked.places = looked.places.reshape(len(ids), samples).t().reshape(-1)
     rows = looked.gathered()
     return rows.reshape(samples, len(ids) * rows.shape[-1])
