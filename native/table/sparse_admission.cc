@@ -35,7 +35,7 @@ bool SparseTable::admits(Subtable& subtable, uint32_t number, uint64_t position,
 // computed without them. Returns whether the index has changed. Requires: the subtable's lock.
 bool SparseTable::admit_missing(Subtable& subtable, Run& run, uint64_t seen, const Shown& shown) {
   bool changed = false;
-  uint32_t fresh = 0;
+  uint32_t outside = 0;
   for (size_t i = 0; i < run.size; ++i) {
     if (run.row[i] != nullptr) continue;
     if (changed) {
@@ -46,6 +46,7 @@ bool SparseTable::admit_missing(Subtable& subtable, Run& run, uint64_t seen, con
         continue;
       }
     }
+    outside |= 1u << i;
     WaitingKeys::Tally tally{shown.shows_of(run.first + i), shown.clicks_of(run.first + i), seen};
     if (!admits(subtable, run.subtable, run.position[i], tally, shown.draw)) continue;
     Entry* entry = create(subtable, run.subtable, run.position[i]);
@@ -56,11 +57,10 @@ bool SparseTable::admit_missing(Subtable& subtable, Run& run, uint64_t seen, con
       score[1] = tally.clicks;
     }
     changed = true;
-    fresh |= 1u << i;
   }
   if (!changed) return false;
   refind(subtable, run);
-  for (; fresh != 0; fresh &= fresh - 1) run.row[std::countr_zero(fresh)] = nullptr;
+  for (; outside != 0; outside &= outside - 1) run.row[std::countr_zero(outside)] = nullptr;
   return true;
 }
 
