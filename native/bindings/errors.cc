@@ -24,7 +24,7 @@ struct Name {
   const char* exception;
 };
 
-constexpr std::array<Name, 16> kNames = {{
+constexpr std::array<Name, 17> kNames = {{
     {ErrorCode::kInvalidArgument, "InvalidArgument"},
     {ErrorCode::kUnknownTable, "UnknownTable"},
     {ErrorCode::kTableMismatch, "TableMismatch"},
@@ -41,6 +41,7 @@ constexpr std::array<Name, 16> kNames = {{
     {ErrorCode::kSystem, "SystemFailure"},
     {ErrorCode::kCancelled, "ClientClosed"},
     {ErrorCode::kBusy, "ServerBusy"},
+    {ErrorCode::kNoSpace, "DiskFull"},
 }};
 
 void raise_failure(const Error& error) {

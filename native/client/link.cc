@@ -16,8 +16,12 @@ using std::chrono::milliseconds;
 // Failures after which another try may succeed: the server is being restarted, is full, or the bytes were damaged.
 bool may_pass(ErrorCode code) {
   return code == ErrorCode::kUnavailable || code == ErrorCode::kBusy || code == ErrorCode::kMalformed ||
-         code == ErrorCode::kShuttingDown;
+         code == ErrorCode::kShuttingDown || code == ErrorCode::kNoSpace;
 }
+
+// Answers after which the same question may be answered otherwise: a server that is stopping is started again, and one
+// whose disk is full may be given room.
+bool is_passing(ErrorCode code) { return code == ErrorCode::kShuttingDown || code == ErrorCode::kNoSpace; }
 
 std::string seconds(Deadline::Clock::duration time) {
   auto tenths = std::chrono::duration_cast<milliseconds>(time).count() / 100;
@@ -125,7 +129,7 @@ Result<void> Link::receive(Calls calls, Deadline deadline) {
   for (int tries = 1; !calls.empty();) {
     Result<void> status = sent_ ? receive_once(*calls.front(), deadline) : sent_;
     Error error = status ? Error{} : status.error();
-    const bool final_answer = status || (answered_ && error.code != ErrorCode::kShuttingDown);
+    const bool final_answer = status || (answered_ && !is_passing(error.code));
     if (final_answer) {
       if (!status && first) first = error.with(name());
       calls = calls.subspan(1);

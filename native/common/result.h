@@ -27,6 +27,7 @@ enum class ErrorCode : uint32_t {
   kSystem = 14,          // the operating system refused: ports, memory, files
   kCancelled = 15,       // this side closed while waiting
   kBusy = 16,            // a server limit (connections, handshakes) is reached
+  kNoSpace = 17,         // a server cannot write down what it is asked to do: its disk is full
 };
 
 struct Error {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/check.h"
-#include "wire/checksum.h"
+#include "common/checksum.h"
 #include "wire/codec.h"
 
 namespace flota {

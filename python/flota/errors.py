@@ -9,6 +9,7 @@
     ├── ServerError                         something between here and a server
     │   ├── ServerUnavailable (also ConnectionError)   not there, or gone
     │   ├── ServerBusy                      it has no room for another connection
+    │   ├── DiskFull                        its disk is full: it cannot write down what it is asked to do
     │   ├── DeadlineExceeded (also TimeoutError)       it did not answer in time
     │   ├── AuthenticationFailed (also PermissionError)  one side does not know the job's secret
     │   ├── VersionMismatch                 it speaks another protocol version
@@ -59,6 +60,10 @@ class ServerUnavailable(ServerError, ConnectionError):
 
 class ServerBusy(ServerError):
     """A server has no room for another connection."""
+
+
+class DiskFull(ServerError):
+    """A server's disk is full, and stayed so: it does nothing that it cannot write down."""
 
 
 class DeadlineExceeded(ServerError, TimeoutError):

@@ -7,7 +7,7 @@
 #include <random>
 #include <span>
 
-#include "wire/checksum.h"
+#include "common/checksum.h"
 #include "wire/frame.h"
 
 // Random bytes never pass two checksums. This mutator changes an input and then, mostly, makes its frames' checksums

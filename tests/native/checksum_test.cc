@@ -1,4 +1,4 @@
-#include "wire/checksum.h"
+#include "common/checksum.h"
 
 #include <algorithm>
 #include <cstring>

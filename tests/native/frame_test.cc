@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
+#include "common/checksum.h"
 #include "memory_stream.h"
 #include "testing.h"
-#include "wire/checksum.h"
 
 using namespace flota;
 using namespace flota::testing;
