@@ -13,7 +13,7 @@ FORMATTED = $(shell find native tests/native tests/fuzz benchmarks/native -name 
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-native test-python check check-ruff check-mypy check-clang-format check-layers \
-        format stubs bench sanitize wheel clean distclean FORCE
+        format stubs bench failures chaos sanitize wheel clean distclean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,13 @@ test-native: $(PACKAGE) ## run the native tests alone
 
 test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name")
 	@$(BIN)/python -m pytest $(ARGS)
+
+failures: $(PACKAGE) ## run the whole kill matrix (an hour) and write docs/failures.md (ARGS="--only sync kill")
+	@$(BIN)/python tests/cluster/failures.py run $(ARGS)
+	@$(BIN)/python tests/cluster/failures.py page
+
+chaos: $(PACKAGE) ## run 200 random schedules of kills (ARGS="--seed 17": one of them)
+	@$(BIN)/python tests/cluster/chaos.py $(ARGS)
 
 sanitize: $(DEPS) ## run the native tests under ASan+UBSan and under TSan
 	@scripts/setup sanitize address build/asan

@@ -1,0 +1,279 @@
+"""Runs jobs that faults befall, to their end, and says what became of them."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+from faults import empty_disk_of
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "job.py"
+
+TIMEOUT = 30.0  # FLOTA_TIMEOUT of the jobs, seconds
+SHORT = 4.0  # where somebody is paused
+STOPPED = 6.0  # how long: longer than that
+FULL = 1.5  # how long a disk stays full
+MOST = 60.0  # a job that has not ended by then hangs
+
+FILES, LINES, BATCH = 8, 250, 25
+SAMPLES = FILES * LINES
+K_STEPS, REPORT = 4, 200
+
+# What the environment of whoever runs this may say about jobs.
+JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "OMP_")
+
+
+@dataclass
+class Outcome:
+    """``error``: what is wrong, or nothing."""
+
+    error: str = ""
+    ended: str = ""  # how, in the matrix's words
+    recovery: float | None = None  # seconds from the fault until every worker had made a step again
+    seconds: float = 0.0
+    retrained: int = 0  # samples that were trained more than once
+    notes: list[str] = field(default_factory=list)
+
+
+def make_files(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number in range(FILES):
+        keys = range(number * LINES, (number + 1) * LINES)
+        files.append(str(folder / f"part-{number}"))
+        Path(files[-1]).write_text("".join(f"1 {key} 1 {key % 7 / 7:.4f}\n" for key in keys))
+    return files
+
+
+def environment(timeout):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(JOB_NAMES)}
+    return {**clean, "FLOTA_TIMEOUT": str(timeout), "OMP_NUM_THREADS": "1"}
+
+
+class Run:
+    """One job from its launch to its end, in a folder of its own."""
+
+    def __init__(
+        self,
+        folder,
+        files,
+        mode,
+        loop="dataset",
+        *,
+        faults=(),
+        load=None,
+        servers=2,
+        workers=2,
+        timeout=TIMEOUT,
+        arguments=(),
+    ):
+        self.folder = folder
+        self.faults = list(faults)
+        self.mode = mode
+        self.workers = workers
+        self.load = load
+        self.timeout = timeout
+        self.numbers = [f"--server_num={servers}", f"--worker_num={workers}"]
+        self.arguments = ["--snapshot_seconds=2", *arguments]
+        folder.mkdir(parents=True)
+        settings = {
+            "mode": mode,
+            "files": files,
+            "out": str(folder),
+            "loop": loop,
+            "load": str(load) if load else None,
+            "batch": BATCH,
+            "samples": SAMPLES,
+            "faults": [asdict(fault) for fault in self.faults],
+        }
+        (folder / "settings.json").write_text(json.dumps(settings))
+        self.deaths = 0  # of workers
+        self.may_miss = False  # a fault need not come
+        self._eased = set()
+        self._launcher = None
+
+    def run(self, patience=MOST):
+        outcome = Outcome()
+        began = time.monotonic()
+        try:
+            self._run_to_its_end(outcome, began + patience)
+            if not outcome.error:
+                self._measure(outcome)
+        finally:
+            self._end_all()
+            outcome.seconds = time.monotonic() - began
+        return outcome
+
+    def _run_to_its_end(self, outcome, deadline):
+        status = self._launch([*self.numbers, *self.arguments], deadline)
+        outcome.ended = "goes on by itself"
+        for _ in range(3):
+            if status == 0:
+                return
+            if status is None:
+                outcome.error = "it hangs"
+                return
+            outcome.notes.append(self._last_line())
+            killed = status == -signal.SIGKILL
+            if not killed and not self._names_a_victim():
+                outcome.error = f"it ended with status {status} and names nobody: {self._output()[-1500:]}"
+                return
+            anew = not (self.folder / "log" / "durable" / "job.json").exists()
+            outcome.ended = "begins anew" if anew else "is taken up again by --resume"
+            self.deaths += self.workers
+            self._let_all_end()
+            how = self.numbers if anew else ["--resume"]
+            status = self._launch([*how, *self.arguments], deadline)
+        if status != 0:
+            outcome.error = f"it does not end well: status {status}: {self._output()[-1500:]}"
+
+    def _launch(self, arguments, deadline):
+        command = [sys.executable, "-m", "flota.launch", "--log_dir", str(self.folder / "log"), "--view", "plain"]
+        with (self.folder / "output").open("ab") as output:
+            self._launcher = subprocess.Popen(
+                [*command, *arguments, str(SCRIPT), str(self.folder / "settings.json")],
+                cwd=self.folder,
+                env=environment(self.timeout),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        (self.folder / "pids").mkdir(exist_ok=True)
+        (self.folder / "pids" / "launcher").write_text(str(self._launcher.pid))
+        while self._launcher.poll() is None and time.monotonic() < deadline:
+            self._ease()
+            time.sleep(0.02)
+        return self._launcher.poll()
+
+    def _ease(self):
+        """Ends what does not last for ever: pauses, and full disks."""
+        for number, fault in enumerate(self.faults):
+            told = self._told(number)
+            if told is None or number in self._eased:
+                continue
+            if fault.kind in ("kill", "cut"):
+                self._eased.add(number)
+                self.deaths += fault.kind == "kill" and fault.victim.startswith("worker")
+            elif time.time() - told["time"] > {"stop": STOPPED, "disk": FULL}[fault.kind]:
+                self._eased.add(number)
+                with contextlib.suppress(ProcessLookupError):
+                    if fault.kind == "stop":
+                        os.kill(told["pid"], signal.SIGCONT)
+                    else:
+                        empty_disk_of(told["pid"])
+
+    def _told(self, number):
+        with contextlib.suppress(FileNotFoundError):
+            return json.loads((self.folder / f"fault-{number}.done").read_text())
+        return None
+
+    def _output(self):
+        return (self.folder / "output").read_text(errors="replace")
+
+    def _last_line(self):
+        lines = [line for line in self._output().splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
+    def _names_a_victim(self):
+        text = self._output()
+        logs = "".join(log.read_text(errors="replace")[-4000:] for log in (self.folder / "log").glob("*log.*"))
+        return any(fault.victim in text + logs for fault in self.faults)
+
+    def _pids(self):
+        return [int(file.read_text()) for file in (self.folder / "pids").glob("[!.]*")]
+
+    def _let_all_end(self):
+        """What the launcher leaves behind when it is killed ends by itself; who is paused must be let go first."""
+        deadline = time.monotonic() + 10
+        while any(_alive(pid) for pid in self._pids()) and time.monotonic() < deadline:
+            self._ease()
+            time.sleep(0.02)
+
+    def _end_all(self):
+        for pid in self._pids():
+            with contextlib.suppress(ProcessLookupError):
+                if _alive(pid) and _is_ours(pid, self.folder):
+                    os.kill(pid, signal.SIGKILL)
+        if self._launcher is not None:
+            self._launcher.wait(10)
+
+    def _measure(self, outcome):
+        missed = [fault.text() for number, fault in enumerate(self.faults) if self._told(number) is None]
+        if missed and not self.may_miss:
+            outcome.error = f"the fault never came: {missed}"
+            return
+        told = [self._told(number) for number in range(len(self.faults))]
+        times = [one["time"] for one in told if one is not None]
+        if times:
+            after = [self._first_step_after(rank, max(times)) for rank in range(self.workers)]
+            known = [step for step in after if step is not None]
+            ends = max(known) if known else (self.folder / "result.npz").stat().st_mtime
+            outcome.recovery = max(0.0, ends - max(times))
+
+    def _first_step_after(self, rank, moment):
+        steps = np.fromfile(self.folder / f"steps.{rank}", dtype=np.float64)
+        later = steps[steps > moment]
+        return float(later[0]) if len(later) else None
+
+    def result(self):
+        with np.load(self.folder / "result.npz") as found:
+            return {name: found[name] for name in found.files}
+
+
+def _alive(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def _is_ours(pid, folder):
+    """Numbers are used again: only a process that was started with this run's settings is one of this run's."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def check(run, outcome, without):
+    """Notes what is wrong with the parameters. ``without``: the result of the same job without faults."""
+    if outcome.error:
+        return
+    result = run.result()
+    for name in ("weight", "bias", "features"):
+        if not np.isfinite(result[name]).all():
+            outcome.error = f"{name} is not finite"
+            return
+    if run.mode == "sync":
+        for name, values in without.items():
+            if not np.array_equal(values.view(np.uint32), result[name].view(np.uint32)):
+                wrong = int((values != result[name]).sum())
+                outcome.error = f"{name} differs from a run without faults in {wrong} of {values.size} places"
+                return
+        return
+    unit = 1.0 if run.mode == "async" else 1.0 / run.workers
+    expected = without["counts"][:, 0] / -unit
+    trained = result["counts"][:, 0] / -unit
+    if (trained != np.round(trained)).any():
+        outcome.error = "a row holds a part of an update"
+        return
+    lost = int((trained < expected).sum())
+    outcome.retrained = int((trained - expected).sum())
+    under_way = K_STEPS if run.mode == "geo" else 20
+    bound = run.deaths * (REPORT + (under_way + 2) * BATCH)
+    if lost:
+        outcome.error = f"{lost} samples were lost"
+    elif outcome.retrained > bound:
+        outcome.error = (
+            f"{outcome.retrained} samples were trained again after {run.deaths} deaths; at most {bound} may be"
+        )
+
+
+def no_core_files():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
