@@ -34,6 +34,16 @@ void bind_server(nb::module_& module) {
       .def_rw("authority", &TlsOptions::authority)
       .def_rw("check_host", &TlsOptions::check_host);
 
+  nb::class_<DurableOptions>(module, "DurableOptions")
+      .def(nb::init<>())
+      .def_rw("folder", &DurableOptions::folder)
+      .def_rw("sync", &DurableOptions::sync)
+      .def_rw("snapshot_bytes", &DurableOptions::snapshot_bytes)
+      .def_prop_rw(
+          "snapshot_ms", [](const DurableOptions& self) { return self.snapshot_time.count(); },
+          [](DurableOptions& self, int64_t time) { self.snapshot_time = std::chrono::milliseconds(time); })
+      .def_rw("before_damage", &DurableOptions::before_damage);
+
   nb::class_<ServerOptions>(module, "ServerOptions")
       .def(nb::init<>())
       .def_rw("endpoint", &ServerOptions::endpoint)
@@ -43,6 +53,7 @@ void bind_server(nb::module_& module) {
       .def_rw("index", &ServerOptions::index)
       .def_rw("count", &ServerOptions::count)
       .def_rw("local_sockets", &ServerOptions::local_sockets)
+      .def_rw("durable", &ServerOptions::durable)
       .def_rw("max_payload", &ServerOptions::max_payload)
       .def_rw("max_connections", &ServerOptions::max_connections)
       .def_rw("max_handshakes", &ServerOptions::max_handshakes)
@@ -92,6 +103,7 @@ void bind_server(nb::module_& module) {
           [](Server& self, const LeaseStateTuples& states) { check(self.restore_leases(states_of(states))); },
           nb::arg("states"), nb::sig("def restore_leases(self, states: " FLOTA_LEASE_STATES_GIVEN ") -> None"))
       .def("restored", [](Server& self, uint64_t checkpoint, uint64_t step) { check(self.restored(checkpoint, step)); })
+      .def_prop_ro("recovered", &Server::recovered)
       .def_prop_ro("port", &Server::port)
       .def_prop_ro("endpoint", &Server::endpoint)
       .def(

@@ -47,6 +47,8 @@ class Journal {
   // One record of these parts, one after another: written whole when it returns, or not at all. kNoSpace: the disk is
   // full, and the same may succeed later.
   virtual Result<void> write(RecordKind kind, std::initializer_list<std::span<const std::byte>> parts) = 0;
+  // Before an answer: where what was written must outlive the machine and not just this process, waits until it does.
+  virtual Result<void> settle() { return {}; }
 };
 
 }  // namespace flota

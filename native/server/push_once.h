@@ -16,19 +16,27 @@ inline Error nonfinite(const TableSpec& spec, const std::string& where) {
 // Whether the push waits for its group's step.
 inline bool in_step(const PushHead& head) { return head.group != 0 && head.kind == PushKind::kGradient; }
 
-// Everything that can be refused was refused before, but by the step it belongs to; from here on the push is applied
-// whole. `apply` is for one that is applied at once, `hold` makes the copy of one that waits for its step.
+// Everything that can be refused was refused before, but by the step it belongs to; from here on the push is written
+// down, and then applied whole. `apply` is for one that is applied at once, `hold` makes the copy of one that waits for
+// its step.
 template <class Apply, class Hold>
-Result<Writer> Service::apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold) {
+Result<Writer> Service::apply_once(MessageKind kind, Payload payload, const PushHead& head, HostedTable& table,
+                                   Apply apply, Hold hold) {
   const PushId id{head.worker, head.epoch, head.sequence, head.oldest};
+  const auto passing = pass();
   FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
   if (verdict == Ledger::Verdict::kApply) {
     Result<void> status;
     try {
       if (in_step(head)) {
-        status = steps_.hold(head.group, head.rank, head.step, hold());
+        status = record(kind, payload);
+        if (status) status = steps_.hold(head.group, head.rank, head.step, hold());
       } else {
-        apply(Step{head.lr, head.scale, head.step});
+        // The versions of changes that others ask for must be the same again when the records are replayed.
+        std::unique_lock<std::mutex> ordered;
+        if (head.group != 0 && journal_ != nullptr) ordered = std::unique_lock(table.ordered);
+        status = record(kind, payload);
+        if (status) apply(Step{head.lr, head.scale, head.step});
       }
     } catch (...) {
       ledger_.finish(id, false);

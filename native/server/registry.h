@@ -43,6 +43,9 @@ struct HostedTable {
   std::atomic<uint64_t> staleness_sum{0};
   std::atomic<uint64_t> staleness_max{0};
   bool restored = false;  // from a checkpoint, before the server listened
+  std::mutex ordered;     // where changes must be made in the order in which they are written down
+  std::mutex made_mutex;
+  std::vector<Key> made;  // rows that pulls have made and that could not be written down yet
 
   // What a pull tells: it goes up with whatever changes the table, after the change. 0: dense, and some block was never
   // written to.
@@ -79,9 +82,17 @@ class Registry {
   Result<void> keep(WholeParameter parameter);
   // Names of the parameters that no worker has asked for yet.
   std::vector<std::string> kept() const;
+  bool knows(const std::string& name) const { return find(name).has_value(); }
   Result<std::shared_ptr<HostedTable>> find(uint64_t id) const;
   Result<std::shared_ptr<HostedTable>> find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedTable>> all() const;
+  // Both kinds one after another, without a lock. Requires: nobody creates or keeps meanwhile.
+  template <class UseTable, class UseKept>
+  Result<void> each(UseTable use_table, UseKept use_kept) const {
+    for (const auto& [id, table] : tables_) FLOTA_TRY(use_table(id, *table));
+    for (const auto& [name, parameter] : kept_) FLOTA_TRY(use_kept(parameter));
+    return {};
+  }
 
  private:
   static constexpr size_t kMaxTables = 65536;

@@ -40,13 +40,17 @@ struct Server::Session {
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
       incarnation_(random_number()),
-      service_(options_.io_time, options_.max_payload, [this] {
-        {
-          std::lock_guard lock(mutex_);
-          asked_to_stop_ = true;
-        }
-        changed_.notify_all();
-      }) {}
+      service_(make_service()) {}
+
+std::unique_ptr<Service> Server::make_service() {
+  return std::make_unique<Service>(options_.io_time, options_.max_payload, [this] {
+    {
+      std::lock_guard lock(mutex_);
+      asked_to_stop_ = true;
+    }
+    changed_.notify_all();
+  });
+}
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   FLOTA_ASSIGN(auto server, make(std::move(options)));
@@ -71,7 +75,14 @@ Result<std::unique_ptr<Server>> Server::make(ServerOptions options) {
   FLOTA_TRY(check_reach(endpoint, server->reach()));
   server->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_) return system_error("eventfd");
+  if (!server->options_.durable.folder.empty()) FLOTA_TRY(server->recover());
   return server;
+}
+
+Result<void> Server::recover() {
+  FLOTA_ASSIGN(durability_, Durability::open(options_.durable, {options_.index, options_.count}, options_.log));
+  FLOTA_ASSIGN(service_, durability_->recover([this] { return make_service(); }));
+  return {};
 }
 
 Result<void> Server::listen() {
@@ -84,6 +95,8 @@ Result<void> Server::listen() {
   if (options_.local_sockets) {
     FLOTA_ASSIGN(unix_, listen_unix(endpoint.host, port_));
   }
+  // Who comes already waits at the door.
+  if (durability_) FLOTA_TRY(durability_->begin(*service_, filled_));
   acceptor_ = std::thread([this] { accept_loop(); });
   return {};
 }
@@ -95,35 +108,42 @@ Result<void> Server::check_not_listening() const {
   return invalid("the server listens already: tables are restored before that");
 }
 
-Result<void> Server::restore_table(const TableSpec& spec) {
+Result<void> Server::check_restores() {
   FLOTA_TRY(check_not_listening());
-  return service_.restore_table(spec);
+  if (recovered()) return invalid("this server has recovered its tables: a checkpoint would undo what came after it");
+  filled_ = true;
+  return {};
+}
+
+Result<void> Server::restore_table(const TableSpec& spec) {
+  FLOTA_TRY(check_restores());
+  return service_->restore_table(spec);
 }
 
 Result<uint64_t> Server::restore_rows(const Rows& rows) {
-  FLOTA_TRY(check_not_listening());
-  return service_.restore_rows(rows, ShardMap::even(options_.count), options_.index);
+  FLOTA_TRY(check_restores());
+  return service_->restore_rows(rows, ShardMap::even(options_.count), options_.index);
 }
 
 Result<void> Server::restore_parameter(WholeParameter parameter) {
-  FLOTA_TRY(check_not_listening());
-  return service_.restore_parameter(std::move(parameter));
+  FLOTA_TRY(check_restores());
+  return service_->restore_parameter(std::move(parameter));
 }
 
 Result<void> Server::restore_leases(const LeaseStates& states) {
-  FLOTA_TRY(check_not_listening());
-  return service_.restore_leases(states);
+  FLOTA_TRY(check_restores());
+  return service_->restore_leases(states);
 }
 
 Result<void> Server::restore_history(const std::string& table, uint64_t era, uint64_t mark,
                                      std::vector<uint64_t> shrinks) {
-  FLOTA_TRY(check_not_listening());
-  return service_.restore_history(table, era, mark, std::move(shrinks));
+  FLOTA_TRY(check_restores());
+  return service_->restore_history(table, era, mark, std::move(shrinks));
 }
 
 Result<void> Server::restored(uint64_t checkpoint, uint64_t step) {
-  FLOTA_TRY(check_not_listening());
-  service_.restored(checkpoint, step);
+  FLOTA_TRY(check_restores());
+  service_->restored(checkpoint, step);
   return {};
 }
 
@@ -142,7 +162,7 @@ void Server::accept_loop() {
         admit(std::move(*fd), i == 2);
       } else if (fd.error().code == ErrorCode::kSystem) {
         // Out of file descriptors, most likely: wait for some to be closed instead of asking again at once.
-        refuse(service_.counters().refused_connections, fd.error());
+        refuse(service_->counters().refused_connections, fd.error());
         poll(fds, 1, 50);
       }
     }
@@ -159,12 +179,12 @@ void Server::admit(Fd fd, bool local) {
     send_a_stranger_away();
   }
   if (ending || full()) {
-    refuse(service_.counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
+    refuse(service_->counters().refused_connections, {ErrorCode::kBusy, "too many connections"});
     // Under TLS there is no saying so before a handshake, which is just what there is no room for.
     if (local || !tls_) send(fd.get(), busy_hello().data(), kHelloBytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
-  Counters::add(service_.counters().connections_total);
+  Counters::add(service_->counters().connections_total);
   auto session = std::make_unique<Session>();
   session->local = local;
   session->source = std::move(source);
@@ -175,7 +195,7 @@ void Server::admit(Fd fd, bool local) {
     session->thread = std::thread([this, raw = session.get()] { serve(*raw); });
   } catch (const std::system_error& error) {
     strangers_.pop_back();
-    refuse(service_.counters().refused_connections, {ErrorCode::kSystem, error.what()});
+    refuse(service_->counters().refused_connections, {ErrorCode::kSystem, error.what()});
     return;
   }
   sessions_.push_back(std::move(session));
@@ -220,7 +240,7 @@ Result<std::unique_ptr<Stream>> Server::greet(Session& session) {
 }
 
 void Server::serve(Session& session) {
-  Counters& counters = service_.counters();
+  Counters& counters = service_->counters();
   auto greeted = greet(session);
   const std::string peer = "a peer at " + session.source;
   if (!no_stranger_any_more(session, greeted.has_value())) {
@@ -240,7 +260,7 @@ void Server::serve(Session& session) {
         break;
       }
       answering_.fetch_add(1);
-      status = service_.answer(*header, reader, stream, buffer);
+      status = service_->answer(*header, reader, stream, buffer);
       answering_.fetch_sub(1);
     }
     const Error& why = status.error();
@@ -298,7 +318,7 @@ void Server::stop() {
   uint64_t one = 1;
   [[maybe_unused]] ssize_t ignored = ::write(wake_.get(), &one, sizeof(one));
   if (acceptor_.joinable()) acceptor_.join();
-  service_.stop();
+  service_->stop();
   tcp_.reset();
   unix_.reset();
   std::list<std::unique_ptr<Session>> rest;
@@ -311,6 +331,7 @@ void Server::stop() {
   while (answering_.load() != 0 && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (auto& session : rest) session->close();
   for (auto& session : rest) session->thread.join();
+  if (durability_) durability_->stop();
 }
 
 }  // namespace flota

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "server/durability.h"
 #include "server/service.h"
 #include "wire/handshake.h"
 #include "wire/socket.h"
@@ -32,6 +33,7 @@ struct ServerOptions {
   size_t max_handshakes = 64;  // peers that have not proven the secret yet; one more sends one of them away
   std::chrono::milliseconds handshake_time{5000};
   std::chrono::milliseconds io_time{60000};
+  DurableOptions durable;                       // what outlives the process, and where
   std::function<void(const std::string&)> log;  // one line an event; none: silent
 };
 
@@ -39,7 +41,8 @@ struct ServerOptions {
 // Linux for tens of busy peers, and a wait in a barrier needs no state machine (docs/decisions/0003).
 class Server {
  public:
-  // Checks the options. Nobody can come yet: this is the time to restore tables.
+  // Checks the options, and recovers what a durable folder holds. Nobody can come yet: this is the time to restore
+  // tables, unless they were recovered.
   static Result<std::unique_ptr<Server>> make(ServerOptions options);
   Result<void> listen();
   // make() and listen() in one.
@@ -53,6 +56,9 @@ class Server {
   Result<void> restore_history(const std::string& table, uint64_t era, uint64_t mark, std::vector<uint64_t> shrinks);
   Result<void> restore_leases(const LeaseStates& states);
   Result<void> restored(uint64_t checkpoint, uint64_t step);
+
+  // Whether the durable folder held anything: what this server was before it died.
+  bool recovered() const { return durability_ && durability_->recovered(); }
 
   uint16_t port() const { return port_; }
   std::string endpoint() const { return Endpoint{host_, port_}.to_string(); }
@@ -75,6 +81,9 @@ class Server {
   Result<std::unique_ptr<Stream>> greet(Session& session);
   void refuse(std::atomic<uint64_t>& counter, const Error& error);
   void reap();
+  Result<void> check_restores();
+  std::unique_ptr<Service> make_service();
+  Result<void> recover();
   Result<void> check_not_listening() const;
 
   ServerOptions options_;
@@ -85,7 +94,9 @@ class Server {
   Fd tcp_;
   Fd unix_;
   Fd wake_;
-  Service service_;
+  std::unique_ptr<Service> service_;
+  bool filled_ = false;                     // with what a checkpoint held
+  std::unique_ptr<Durability> durability_;  // null: nothing outlives the process
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -114,6 +114,9 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
   Result<void> sent;
   if (handler != nullptr) {
     Result<Writer> answer = guarded([&] { return (this->*handler)(payload); });
+    if (answer && journal_ != nullptr) {
+      if (auto settled = journal_->settle(); !settled) answer = settled.error();
+    }
     FLOTA_TRY(reader.finish(io_deadline()));
     // The parameters of a step are pushed one after another, and nobody waits for the first answer before the last.
     const bool more = header.kind == MessageKind::kPushDense && stream.has_input();
@@ -143,6 +146,9 @@ Result<Writer> Service::create_table(Payload payload) {
                                            "--max-payload-mb"};
   }
   bool created = false;
+  const auto alone = this->alone();
+  // Every worker asks for every table: those that are there change nothing.
+  if (!registry_.knows(message.spec.name)) FLOTA_TRY(record(MessageKind::kCreateTable, payload));
   FLOTA_TRY(registry_.create(message.spec, &created));
   Writer out;
   CreateTableReply{Registry::id_of(message.spec.name), created}.encode(out);
@@ -167,6 +173,14 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
   const size_t rows_bytes = message.count * row_bytes;
   const Missing missing = message.create ? Missing::kCreate : Missing::kInitial;
   const uint64_t version = table->version();
+  std::vector<Key> made;
+  auto pull_rows = [&](std::span<const Key> keys, std::span<float> out) {
+    if (!message.create || journal_ == nullptr) return table->sparse->pull(keys, out, missing);
+    const auto passing = pass();
+    made.clear();
+    table->sparse->pull(keys, out, missing, &made);
+    if (!made.empty()) record_made(*table, made);
+  };
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, RowsHead::kBytes + padded(rows_bytes), io_deadline()));
@@ -178,13 +192,13 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
     for (size_t i = 0; i < message.count; i += step) {
       auto keys = message.keys.subspan(i, std::min<size_t>(step, message.count - i));
       if (!large_row.empty()) {
-        table->sparse->pull(keys, large_row, missing);
+        pull_rows(keys, large_row);
         FLOTA_TRY(frame.write(std::as_bytes(std::span(large_row)), io_deadline()));
         continue;
       }
       // Rows go from the table into the connection's own memory; no lock is held while waiting for room there.
       FLOTA_ASSIGN(auto room, frame.reserve(keys.size() * row_bytes, io_deadline()));
-      table->sparse->pull(keys, {reinterpret_cast<float*>(room.data()), keys.size() * message.dim}, missing);
+      pull_rows(keys, {reinterpret_cast<float*>(room.data()), keys.size() * message.dim});
       frame.commit(room);
     }
     const std::byte zeros[8] = {};
@@ -210,7 +224,7 @@ Result<Writer> Service::push(Payload payload) {
     table->sparse->push(message.kind, step, message.keys, message.values.data(), shown);
     if (message.group != 0) table->changes.note(message.rank, message.keys);
   };
-  return apply_once(message, *table, apply, [&] {
+  return apply_once(MessageKind::kPush, payload, message, *table, apply, [&] {
     return HeldPush{table,
                     message.lr,
                     message.scale,
@@ -284,6 +298,7 @@ Result<Writer> Service::statistics(Payload payload) {
   add("", "mail_bytes", mailboxes_.bytes());
   add("", "checkpoint", checkpoint_);
   add("", "checkpoint_step", checkpoint_step_);
+  if (report_) report_([&](const char* name, uint64_t value) { add("", name, value); });
   for (const std::string& name : registry_.kept()) add(name, "restored", 1);
   for (const auto& table : registry_.all()) {
     const std::string& name = table->spec.name;

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "common/shard_map.h"
+#include "durable/gate.h"
 #include "server/barriers.h"
 #include "server/clocks.h"
 #include "server/counters.h"
+#include "server/journal.h"
 #include "server/leases.h"
 #include "server/ledger.h"
 #include "server/mailboxes.h"
@@ -41,6 +43,28 @@ class Service {
   Result<void> restore_history(const std::string& table, uint64_t era, uint64_t mark, std::vector<uint64_t> shrinks);
   Result<void> restore_leases(const LeaseStates& states) { return leases_.restore(states); }
   void restored(uint64_t checkpoint, uint64_t step);
+
+  // --- what outlives the process: service_state.cc, service_replay.cc ---
+
+  // Before anybody is served: from here on every change is written there first, and nothing is changed that cannot be.
+  void set_journal(Journal* journal);
+  // While it is held nothing changes that save() writes. Waits for what is under way, a moment at most.
+  struct Frozen {
+    Gate::Closed gate;
+  };
+  Frozen freeze();
+  // Everything, as records. Takes no lock: it may run in a copy of the process. Requires: frozen, or nobody is served.
+  Result<void> save(Journal& out) const;
+  // Applies one record, of a log or of a snapshot of at most `most_bytes`. kMalformed: it is no record of this state.
+  // Requires: nobody is served yet, and no journal is set.
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload, uint64_t most_bytes);
+  // Rows of a snapshot. Thread safety: those of one part one after another, others at the same time.
+  Result<uint64_t> rows_part(std::span<const std::byte> payload) const;
+  // Of all tables.
+  uint64_t table_bytes() const;
+  // Told in the statistics, with the server's own numbers.
+  using Report = std::function<void(const std::function<void(const char* name, uint64_t value)>&)>;
+  void set_report(Report report) { report_ = std::move(report); }
 
   Counters& counters() { return counters_; }
   void stop() {
@@ -87,13 +111,38 @@ class Service {
   Result<void> pull_dense(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
   Result<void> receive(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
 
-  // Makes or overwrites whole rows, or refuses them all.
-  static Result<void> import_into(HostedTable& table, const Rows& rows);
+  // Makes or overwrites whole rows; what can be refused of them is refused by the check.
+  static Result<void> check_import(const HostedTable& table, const Rows& rows);
+  static void import_into(HostedTable& table, const Rows& rows);
   static void begin_era(HostedTable& table, const Era& message);
   static uint64_t apply_shrink(HostedTable& table, const Shrink& message);
 
   template <class Apply, class Hold>
-  Result<Writer> apply_once(const PushHead& head, HostedTable& table, Apply apply, Hold hold);
+  Result<Writer> apply_once(MessageKind kind, Payload payload, const PushHead& head, HostedTable& table, Apply apply,
+                            Hold hold);
+
+  // Around changes of a few rows or blocks; several at a time. Nothing, where nothing is written down.
+  Gate::Passing pass() { return journal_ == nullptr ? Gate::Passing() : gate_.pass(); }
+  // Around changes of whole tables: nothing else changes any.
+  struct Alone {
+    Gate::Closed gate;
+  };
+  Alone alone();
+  // Writes down a request that is about to be done, if anything is. Requires: pass() or alone().
+  Result<void> record(MessageKind kind, Payload payload);
+  // Likewise that a pull has made rows; one that cannot be written down yet is kept for later, because rows that are
+  // made again are the same.
+  void record_made(HostedTable& table, std::span<const Key> made);
+  // Those that were kept.
+  Result<void> record_kept(HostedTable& table);
+
+  Result<void> replay_request(Payload payload);
+  Result<void> replay_made(Payload payload);
+  Result<void> replay_head(Payload payload);
+  Result<void> replay_table(Payload payload);
+  Result<void> replay_rows(Payload payload, uint64_t most_bytes);
+  Result<void> replay_parameter(Payload payload);
+  Result<void> replay_history(Payload payload);
 
   std::chrono::milliseconds io_time_;
   uint64_t max_payload_;
@@ -108,6 +157,9 @@ class Service {
   Counters counters_;
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;
+  Journal* journal_ = nullptr;  // null: nothing is written down
+  Gate gate_;
+  Report report_;
 };
 
 }  // namespace flota

@@ -173,7 +173,7 @@ Result<Writer> Service::push_dense(Payload payload) {
       at += length;
     }
   };
-  return apply_once(message, *table, apply, [&] {
+  return apply_once(MessageKind::kPushDense, payload, message, *table, apply, [&] {
     return HeldPush{table, message.lr, message.scale, {}, places, {values.begin(), values.end()}};
   });
 }

@@ -34,7 +34,8 @@ Result<uint64_t> Service::restore_rows(const Rows& rows, const ShardMap& map, ui
     state.insert(state.end(), state_of.begin(), state_of.end());
   }
   Rows own{rows.table, 0, true, rows.dim, rows.state_floats, keys, updates, last_seen, weights, state, rows.part};
-  FLOTA_TRY(import_into(*table, own));
+  FLOTA_TRY(check_import(*table, own));
+  import_into(*table, own);
   return keys.size();
 }
 

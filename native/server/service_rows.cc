@@ -95,11 +95,15 @@ Result<Writer> Service::export_rows(Payload payload) {
 Result<Writer> Service::import_rows(Payload payload) {
   FLOTA_ASSIGN(auto message, Rows::decode(payload));
   FLOTA_ASSIGN(auto table, registry_.find(message.table));
-  FLOTA_TRY(import_into(*table, message));
+  FLOTA_TRY(check_import(*table, message));
+  const auto alone = this->alone();
+  FLOTA_TRY(record_kept(*table));
+  FLOTA_TRY(record(MessageKind::kImport, payload));
+  import_into(*table, message);
   return Writer();
 }
 
-Result<void> Service::import_into(HostedTable& table, const Rows& message) {
+Result<void> Service::check_import(const HostedTable& table, const Rows& message) {
   if (!table.spec.allow_nonfinite) {
     size_t bad = first_nonfinite(message.weights.data(), message.weights.size());
     if (bad < message.weights.size()) {
@@ -114,7 +118,6 @@ Result<void> Service::import_into(HostedTable& table, const Rows& message) {
   if (table.sparse) {
     const auto [dim, state_floats] = shape_of(*table.sparse, message.part);
     if (message.dim != dim || message.state_floats != state_floats) return wrong_shape();
-    import_part(*table.sparse, message);
     return {};
   }
   if (message.part != RowsOf::kTable) return invalid("table '" + table.spec.name + "' is dense: it has no keys");
@@ -123,8 +126,16 @@ Result<void> Service::import_into(HostedTable& table, const Rows& message) {
   if (place < 0) return invalid("table '" + table.spec.name + "' has no such block on this server");
   uint64_t length = table.dense->block(static_cast<size_t>(place)).length;
   if (message.dim != length || message.state_floats != length * table.dense->state_slots()) return wrong_shape();
-  table.dense->import_block(static_cast<size_t>(place), to_page(message));
   return {};
+}
+
+void Service::import_into(HostedTable& table, const Rows& message) {
+  if (table.sparse) {
+    import_part(*table.sparse, message);
+    return;
+  }
+  const int place = table.dense->find_block(static_cast<uint32_t>(message.keys[0]));
+  table.dense->import_block(static_cast<size_t>(place), to_page(message));
 }
 
 Result<Writer> Service::era(Payload payload) {
@@ -132,6 +143,12 @@ Result<Writer> Service::era(Payload payload) {
   FLOTA_ASSIGN(auto table, registry_.find(message.table));
   if (!table->sparse) return invalid("table '" + table->spec.name + "' is dense: it has no eras");
   EraReply reply;
+  Alone alone;
+  if (message.begin != 0 || message.mark != 0 || message.restore) {
+    alone = this->alone();
+    FLOTA_TRY(record_kept(*table));
+    FLOTA_TRY(record(MessageKind::kEra, payload));
+  }
   {
     std::lock_guard lock(table->history.mutex);
     begin_era(*table, message);
@@ -169,16 +186,20 @@ Result<Writer> Service::shrink(Payload payload) {
                    "' keeps no scores: min_score and decay are for tables that admit keys by shows and clicks");
   }
   const PushId id{message.worker, message.epoch, message.sequence, message.oldest};
+  const auto alone = this->alone();
   FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
   ShrinkReply reply;
   if (verdict == Ledger::Verdict::kApply) {
+    Result<void> status = record_kept(*table);
+    if (status) status = record(MessageKind::kShrink, payload);
     try {
-      reply.removed = apply_shrink(*table, message);
+      if (status) reply.removed = apply_shrink(*table, message);
     } catch (...) {
       ledger_.finish(id, false);
       throw;
     }
-    ledger_.finish(id, true);
+    ledger_.finish(id, static_cast<bool>(status));
+    FLOTA_TRY(status);
   } else {
     std::lock_guard lock(table->history.mutex);
     reply.removed = table->history.last_removed;

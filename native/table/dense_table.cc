@@ -113,6 +113,30 @@ void DenseTable::import_block(size_t place, const RowPage& page) {
   imports_.fetch_add(1, std::memory_order_release);
 }
 
+DenseTable::BlockImage DenseTable::image(size_t place) const {
+  const Block& block = *blocks_[place];
+  const size_t length = spec_.blocks[place].length;
+  return {block.updates,
+          block.last_seen,
+          block.written,
+          {block.weights.data(), length * element_bytes(spec_.storage)},
+          {block.state.data(), length * rule_->state_slots() * sizeof(float)}};
+}
+
+Result<void> DenseTable::load_image(size_t place, const BlockImage& image) {
+  Block& block = *blocks_[place];
+  const BlockImage own = this->image(place);
+  if (image.weights.size() != own.weights.size() || image.state.size() != own.state.size()) {
+    return Error{ErrorCode::kMalformed, "a block of another size than the table's"};
+  }
+  std::copy(image.weights.begin(), image.weights.end(), block.weights.data());
+  std::copy(image.state.begin(), image.state.end(), block.state.data());
+  block.updates = image.updates;
+  block.last_seen = image.last_seen;
+  if (image.written) note_written(block);
+  return {};
+}
+
 uint64_t DenseTable::elements() const {
   uint64_t total = 0;
   for (const BlockSpec& block : spec_.blocks) total += block.length;

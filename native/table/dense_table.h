@@ -9,6 +9,7 @@
 
 #include "common/initializer.h"
 #include "common/push.h"
+#include "common/result.h"
 #include "common/spec.h"
 #include "optim/rule.h"
 #include "table/pages.h"
@@ -36,6 +37,19 @@ class DenseTable {
   // A block as one row: key = its id.
   RowPage export_block(size_t place) const;
   void import_block(size_t place, const RowPage& page);
+
+  // The same as it lies in memory, for snapshots; takes no lock. Requires: nobody changes the table meanwhile.
+  struct BlockImage {
+    uint64_t updates = 0;
+    uint64_t last_seen = 0;
+    bool written = false;
+    std::span<const std::byte> weights;
+    std::span<const std::byte> state;
+  };
+  BlockImage image(size_t place) const;
+  // kMalformed: of another size than the block. Requires: before anybody else uses the table.
+  Result<void> load_image(size_t place, const BlockImage& image);
+  void set_imports(uint64_t count) { imports_.store(count, std::memory_order_release); }
 
   // Whether every block was written to since the table was made, and how often one was imported.
   bool written() const { return unwritten_.load(std::memory_order_acquire) == 0; }

@@ -27,6 +27,16 @@ Entry* Index::insert(uint64_t position, uint32_t row) {
   return entry;
 }
 
+void Index::make_room(uint64_t home_lines, uint64_t spare_lines) { move_to(home_lines, spare_lines); }
+
+bool Index::add(const Entry& entry) {
+  Entry* place = home_lines_ == 0 ? nullptr : this->place(entry.position());
+  if (place == nullptr) return false;
+  *place = entry;
+  ++entries_;
+  return true;
+}
+
 bool Index::is_crowded(const Entry* entry, uint64_t position) const {
   const Line* line = entry == nullptr ? lines() + all_lines() - 1 : line_of(entry);
   if (line - home(position) <= kFarLines) return false;

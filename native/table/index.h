@@ -132,6 +132,13 @@ class Index {
   // std::bad_alloc and then has changed nothing.
   Entry* insert(uint64_t position, uint32_t row);
 
+  // Makes room for so many entries in so many lines, as an index had them. Requires: it is empty.
+  void make_room(uint64_t home_lines, uint64_t spare_lines);
+  // Adds an entry that another index had, to one with room for it; false: there is none. Requires: in the order in which
+  // for_each() gives them.
+  bool add(const Entry& entry);
+  uint64_t spare_lines() const { return spare_lines_; }
+
   // Leaves the entries that keep(entry) wants, and gives back lines that fewer do not need. Pointers to entries are
   // void after it. Throws std::bad_alloc and then has changed nothing.
   template <class Keep>

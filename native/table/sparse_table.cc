@@ -137,13 +137,16 @@ void SparseTable::find_late_rows(const Subtable& subtable, Run& run, size_t touc
   }
 }
 
-void SparseTable::create_missing(Subtable& subtable, Run& run) {
+void SparseTable::create_missing(Subtable& subtable, Run& run, std::vector<Key>* made) {
   const uint64_t moves = subtable.index.moves();
   for (size_t i = 0; i < run.size; ++i) {
     if (run.row[i] != nullptr) continue;
     // A key that stands twice in the run was made a moment ago.
     Entry* entry = subtable.index.find(run.position[i]);
-    if (entry == nullptr) entry = create(subtable, run.subtable, run.position[i]);
+    if (entry == nullptr) {
+      entry = create(subtable, run.subtable, run.position[i]);
+      if (made != nullptr) made->push_back(unhash_key(hash_of_position(run.subtable, run.position[i])));
+    }
     run.entry[i] = entry;
     run.row[i] = subtable.arena.row(entry->row());
   }
@@ -258,7 +261,7 @@ void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out
   }
 }
 
-void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing) {
+void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing, std::vector<Key>* made) {
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
   using Lock = std::shared_lock<ReadWriteLock>;
   auto make = [&](Subtable& subtable, Run& run, Lock& lock) {
@@ -268,7 +271,7 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
       std::lock_guard writing(subtable.lock);
       // While nobody held the lock, rows may have gone, and others have taken their places.
       std::fill_n(run.row, run.size, nullptr);
-      create_missing(subtable, run);
+      create_missing(subtable, run, made);
     }
     lock.lock();
     refind(subtable, run);

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/initializer.h"
 #include "common/push.h"
 #include "common/read_write_lock.h"
+#include "common/result.h"
 #include "common/shrink.h"
 #include "common/spec.h"
 #include "optim/rule.h"
@@ -39,8 +41,9 @@ class SparseTable {
   // Requires: spec passed validate() and is sparse.
   explicit SparseTable(const TableSpec& spec);
 
-  // Copies each key's row into `out`. Thread safety: any thread. Requires: out.size() == keys.size() * dim().
-  void pull(std::span<const Key> keys, std::span<float> out, Missing missing);
+  // Copies each key's row into `out`; `made` is told the keys of the rows that it made. Thread safety: any thread.
+  // Requires: out.size() == keys.size() * dim().
+  void pull(std::span<const Key> keys, std::span<float> out, Missing missing, std::vector<Key>* made = nullptr);
 
   // Applies `values` (keys.size() * dim() floats) to the keys' rows, making those that are missing; gradients make
   // those that are admitted, and say by `shown` what was seen of them. A key that stands twice is updated twice. Thread
@@ -76,6 +79,16 @@ class SparseTable {
 
   // Removes rows; returns how many.
   uint64_t shrink(const ShrinkSpec& spec);
+
+  // The whole table as pages of bytes, each row and each counter as it lies in memory: what snapshots hold. Takes no
+  // lock. Requires: nobody changes the table meanwhile.
+  Result<void> save_image(const std::function<Result<void>(std::span<const std::byte>)>& write) const;
+  // Puts a page of a table of the same spec in its place. kMalformed: it is no such page; memory is taken for at most
+  // `most_bytes` of rows. Thread safety: pages of one image_part() one after another. Requires: the table was empty, and
+  // the pages come in their order.
+  Result<void> load_image(std::span<const std::byte> page, uint64_t most_bytes);
+  // Which part of the table a page is of, below kSubtables.
+  static Result<uint32_t> image_part(std::span<const std::byte> page);
 
   uint32_t dim() const { return dim_; }
   size_t state_floats() const { return state_floats_; }
@@ -123,7 +136,7 @@ class SparseTable {
   void begin_run(std::span<const Key> keys, size_t first, size_t limit, Run& run) const;
   void find_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
   void find_late_rows(const Subtable& subtable, Run& run, size_t touched_bytes) const;
-  void create_missing(Subtable& subtable, Run& run);
+  void create_missing(Subtable& subtable, Run& run, std::vector<Key>* made = nullptr);
   Entry* create(Subtable& subtable, uint32_t number, uint64_t position);
   bool admit_missing(Subtable& subtable, Run& run, uint64_t seen, const Shown& shown);
   bool admits(Subtable& subtable, uint32_t number, uint64_t position, WaitingKeys::Tally& tally, uint64_t draw) const;
@@ -142,6 +155,8 @@ class SparseTable {
   template <class Keep>
   uint64_t remove_all_but(Subtable& subtable, Keep keep);
   static Stretch stretch_of(uint32_t shard);
+  Result<void> load_head(Subtable& subtable, std::span<const std::byte> bytes, uint64_t most_bytes);
+  Result<void> load_rows(Subtable& subtable, std::span<const std::byte> bytes);
   RowPage page_of_entries(const Subtable& subtable, uint32_t number, uint64_t cursor, unsigned __int128 end,
                           size_t max_rows, uint64_t since) const;
 

@@ -40,6 +40,7 @@ class WaitingKeys {
   size_t size() const;
   size_t bytes() const;
   uint64_t forgotten() const { return forgotten_; }
+  void set_forgotten(uint64_t count) { forgotten_ = count; }
 
  private:
   using Shard = boost::unordered_flat_map<uint64_t, Tally>;

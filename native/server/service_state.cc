@@ -1,0 +1,109 @@
+// What of a server outlives its process: changes are written down as they are made, and everything at once for a
+// snapshot.
+#include <array>
+
+#include "server/service.h"
+
+namespace flota {
+
+void Service::set_journal(Journal* journal) { journal_ = journal; }
+
+Service::Alone Service::alone() {
+  if (journal_ == nullptr) return {};
+  return {gate_.close()};
+}
+
+Service::Frozen Service::freeze() { return {gate_.close()}; }
+
+Result<void> Service::record(MessageKind kind, Payload payload) {
+  if (journal_ == nullptr) return {};
+  const auto number = static_cast<uint64_t>(kind);
+  return journal_->write(RecordKind::kRequest, {std::as_bytes(std::span(&number, 1)), payload});
+}
+
+void Service::record_made(HostedTable& table, std::span<const Key> made) {
+  std::lock_guard lock(table.made_mutex);
+  table.made.insert(table.made.end(), made.begin(), made.end());
+  // Not written now: tried again with the next.
+  static_cast<void>(record_kept(table));
+}
+
+// Requires: the table's made_mutex, or alone().
+Result<void> Service::record_kept(HostedTable& table) {
+  if (journal_ == nullptr || table.made.empty()) return {};
+  Writer head;
+  PullHead{Registry::id_of(table.spec.name), static_cast<uint32_t>(table.made.size()), table.spec.dim, true}.encode(
+      head);
+  const auto number = static_cast<uint64_t>(MessageKind::kPull);
+  FLOTA_TRY(journal_->write(RecordKind::kRequest, {std::as_bytes(std::span(&number, 1)), head.bytes(),
+                                                   std::as_bytes(std::span<const Key>(table.made))}));
+  table.made.clear();
+  return {};
+}
+
+uint64_t Service::table_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& table : registry_.all()) bytes += table->bytes();
+  return bytes;
+}
+
+namespace {
+
+Result<void> save_table(Journal& out, uint64_t id, const HostedTable& table) {
+  Writer record;
+  record.put(uint64_t{table.restored});
+  for (const auto* counter : {&table.pulls, &table.pushes, &table.rows_pulled, &table.rows_pushed,
+                              &table.staleness_count, &table.staleness_sum, &table.staleness_max}) {
+    record.put(counter->load());
+  }
+  record.put(table.dense ? table.dense->imports() : uint64_t{0});
+  CreateTable{table.spec}.encode(record);
+  FLOTA_TRY(out.write(RecordKind::kTable, {record.bytes()}));
+  if (table.sparse) {
+    FLOTA_TRY(table.sparse->save_image([&](std::span<const std::byte> page) {
+      return out.write(RecordKind::kRows, {std::as_bytes(std::span(&id, 1)), page});
+    }));
+    Writer history;
+    history.put(id);
+    history.put(table.history.last_removed);
+    history.put(static_cast<uint32_t>(table.history.marks.size()));
+    history.put(static_cast<uint32_t>(table.history.shrinks.size()));
+    history.put_array(std::span<const uint64_t>(table.history.marks));
+    history.put_array(std::span<const uint64_t>(table.history.shrinks));
+    return out.write(RecordKind::kHistory, {history.bytes()});
+  }
+  for (size_t place = 0; place < table.dense->block_count(); ++place) {
+    const auto block = table.dense->image(place);
+    const std::array<uint64_t, 5> head{id, place, block.updates, block.last_seen, block.written};
+    FLOTA_TRY(out.write(RecordKind::kRows, {std::as_bytes(std::span(head)), block.weights, block.state}));
+  }
+  return {};
+}
+
+Result<void> save_parameter(Journal& out, const WholeParameter& parameter) {
+  Writer head;
+  head.put(parameter.updates);
+  head.put(parameter.last_seen);
+  head.put(static_cast<uint64_t>(parameter.weights.size()));
+  head.put(static_cast<uint64_t>(parameter.state.size()));
+  Writer spec;
+  CreateTable{parameter.spec}.encode(spec);
+  head.put(static_cast<uint64_t>(spec.bytes().size()));
+  const std::span<const float> weights(parameter.weights), state(parameter.state);
+  const std::array<float, 2> zeros{};
+  const auto padding = std::span(zeros).first((weights.size() + state.size()) % 2);
+  return out.write(RecordKind::kParameter, {head.bytes(), spec.bytes(), std::as_bytes(weights), std::as_bytes(state),
+                                            std::as_bytes(padding)});
+}
+
+}  // namespace
+
+Result<void> Service::save(Journal& out) const {
+  const std::array<uint64_t, 2> head{checkpoint_, checkpoint_step_};
+  FLOTA_TRY(out.write(RecordKind::kHead, {std::as_bytes(std::span(head))}));
+  FLOTA_TRY(registry_.each([&](uint64_t id, const HostedTable& table) { return save_table(out, id, table); },
+                           [&](const WholeParameter& parameter) { return save_parameter(out, parameter); }));
+  return {};
+}
+
+}  // namespace flota
