@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/hash.h"
+#include "server/record.h"
 
 namespace flota {
 
@@ -28,6 +29,12 @@ class Changes {
   // if they were changed at once. `page` is `since` at first, and then the version of the page before.
   Page others(uint32_t rank, uint64_t since, uint64_t page, size_t most) const;
 
+  // As in server/record.h. A push's own record tells what it changes here, so there is state only; it names its table.
+  Freeze freeze();
+  Result<void> save(Journal& out, uint64_t table) const;
+  static Result<uint64_t> table_of(std::span<const std::byte> payload);
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload);
+
  private:
   // Who changed a key last, and when anybody else did.
   struct Last {
@@ -41,6 +48,7 @@ class Changes {
   };
 
   void compact();
+  Result<void> replay_keys(std::span<const std::byte> payload);
 
   mutable std::mutex mutex_;
   uint64_t version_ = 0;

@@ -37,49 +37,63 @@ std::string Clocks::Group::behind(uint64_t step, uint32_t rank) const {
   return text;
 }
 
-Result<std::shared_ptr<Clocks::Group>> Clocks::group(uint64_t id) {
-  if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
-  auto found = groups_.find(id);
-  if (found != groups_.end()) return found->second;
-  // A training begins a new group after every barrier. Those that all have left are kept for answers that got lost,
-  // but not for ever.
-  if (groups_.size() >= kMaxGroups)
-    boost::unordered::erase_if(groups_, [](const auto& entry) { return entry.second->over(); });
-  if (groups_.size() >= kMaxGroups) return Error{ErrorCode::kBusy, "too many groups of workers"};
-  return groups_[id] = std::make_shared<Group>();
+// A training begins a new group after every barrier. Those that all have left are kept for answers that got lost, but
+// not for ever.
+bool Clocks::full() const {
+  if (groups_.size() < kMaxGroups) return false;
+  return std::none_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->over(); });
 }
 
-Result<void> Clocks::note(Group& group, const Advance& message) {
+Result<bool> Clocks::check(const Group* group, const Advance& message) {
   // Where everybody has left, the next group of this name begins anew.
-  if (group.over() && !message.leave && !message.rest) {
-    group.world = 0;
-    group.ranks.clear();
-  }
-  if (group.world == 0) group.world = message.world;
-  if (group.world != message.world) {
+  if (group == nullptr || (group->over() && !message.leave && !message.rest)) return true;
+  if (group->world != message.world) {
     return invalid(worker(message.rank) + " says there are " + std::to_string(message.world) + " workers, others say " +
-                   std::to_string(group.world));
+                   std::to_string(group->world));
   }
-  Member& member = group.ranks[message.rank];
-  if (message.leave) {
-    member.left = true;
-    return {};
-  }
+  const auto found = group->ranks.find(message.rank);
+  if (found == group->ranks.end()) return true;
+  const Member& member = found->second;
+  if (message.leave) return !member.left;
   if (member.left) return invalid(worker(message.rank) + " has left its group and takes no part in later steps");
   if (message.step < member.step) {
     return invalid(worker(message.rank) + " says it is at step " + std::to_string(message.step) +
                    ", but had finished " + std::to_string(member.step) +
                    "; a worker that was restarted must begin where it was");
   }
-  member.step = message.step;
-  member.rests = message.rest;
+  return message.step != member.step || message.rest != member.rests;
+}
+
+Result<void> Clocks::note(uint64_t id, const Advance& message, Journal* journal) {
+  const auto found = groups_.find(id);
+  const bool known = found != groups_.end();
+  FLOTA_ASSIGN(bool news, check(known ? found->second.get() : nullptr, message));
+  if (!news) return {};
+  if (!known && full()) return Error{ErrorCode::kBusy, "too many groups of workers"};
+  FLOTA_TRY(write_message(journal, RecordKind::kAdvance, message));
+  if (!known && groups_.size() >= kMaxGroups) {
+    boost::unordered::erase_if(groups_, [](const auto& entry) { return entry.second->over(); });
+  }
+  std::shared_ptr<Group>& group = groups_[id];
+  if (!group) group = std::make_shared<Group>();
+  if (group->over() && !message.leave && !message.rest) group->ranks.clear();
+  group->world = message.world;
+  Member& member = group->ranks[message.rank];
+  if (message.leave) {
+    member.left = true;
+  } else {
+    member.step = message.step;
+    member.rests = message.rest;
+  }
   return {};
 }
 
 Result<uint64_t> Clocks::advance(const Advance& message, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  FLOTA_ASSIGN(auto group, this->group(hash_name(message.group)));
-  FLOTA_TRY(note(*group, message));
+  if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
+  const uint64_t id = hash_name(message.group);
+  FLOTA_TRY(note(id, message, journal_));
+  const std::shared_ptr<Group> group = groups_.at(id);
   group->changed.notify_all();
   if (message.leave) return message.step;
   if (message.rest) {

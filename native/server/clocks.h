@@ -9,6 +9,7 @@
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "server/record.h"
 #include "wire/messages.h"
 
 namespace flota {
@@ -27,6 +28,12 @@ class Clocks {
 
   // Everybody who waits gets kShuttingDown.
   void stop();
+
+  // As in server/record.h.
+  void set_journal(Journal* journal) { journal_ = journal; }
+  Freeze freeze();
+  Result<void> save(Journal& out) const;
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload);
 
  private:
   static constexpr size_t kMaxGroups = 4096;
@@ -49,12 +56,19 @@ class Clocks {
     std::string behind(uint64_t step, uint32_t rank) const;
   };
 
-  Result<std::shared_ptr<Group>> group(uint64_t id);
-  static Result<void> note(Group& group, const Advance& message);
+  // Those below need the lock.
+  //
+  // Whether the message tells anything new of the group, which may be null: there is none yet.
+  static Result<bool> check(const Group* group, const Advance& message);
+  // Notes what is new, or refuses it and changes nothing.
+  Result<void> note(uint64_t id, const Advance& message, Journal* journal);
+  bool full() const;
+  Result<void> replay_group(std::span<const std::byte> payload);
 
   // One for all groups: what is done under it takes no longer than a look at every worker.
   std::mutex mutex_;
   bool stopped_ = false;
+  Journal* journal_ = nullptr;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<Group>> groups_;
 };
 

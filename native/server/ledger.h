@@ -7,9 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "server/record.h"
 
 namespace flota {
 
@@ -35,6 +37,12 @@ class Ledger {
   uint64_t duplicates() const { return duplicates_.load(std::memory_order_relaxed); }
   size_t workers() const;
 
+  // As in server/record.h. A push's own record tells what it changes here, so there is state only. save() requires that
+  // no push is between begin() and finish().
+  Freeze freeze();
+  Result<void> save(Journal& out) const;
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload);
+
  private:
   // Pushes of one worker may arrive out of order, within limits that keep a mad client from filling the memory.
   static constexpr size_t kMaxOpen = 65536;
@@ -49,6 +57,7 @@ class Ledger {
   };
 
   Result<std::shared_ptr<Worker>> worker(uint64_t id, uint32_t epoch);
+  Result<void> replay_worker(std::span<const std::byte> payload);
 
   mutable std::shared_mutex mutex_;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<Worker>> workers_;
