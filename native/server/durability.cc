@@ -128,10 +128,11 @@ Result<void> Durability::settle() {
 }
 
 void Durability::keep() {
+  const milliseconds pace = std::clamp(options_.snapshot_time, kBetweenLooks, kBetweenSyncs);
   auto next_sync = Clock::now() + kBetweenSyncs;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, process_.at_work() ? kBetweenLooks : kBetweenSyncs);
+    changed_.wait_for(lock, process_.at_work() ? kBetweenLooks : pace);
     if (stopping_) break;
     lock.unlock();
     if (Clock::now() >= next_sync) {

@@ -13,6 +13,7 @@
 #include "server/leases.h"
 #include "server/ledger.h"
 #include "server/mailboxes.h"
+#include "server/record.h"
 #include "server/registry.h"
 #include "server/steps.h"
 #include "wire/era_messages.h"
@@ -51,6 +52,7 @@ class Service {
   // While it is held nothing changes that save() writes. Waits for what is under way, a moment at most.
   struct Frozen {
     Gate::Closed gate;
+    std::vector<Freeze> parts;
   };
   Frozen freeze();
   // Everything, as records. Takes no lock: it may run in a copy of the process. Requires: frozen, or nobody is served.
@@ -143,6 +145,7 @@ class Service {
   Result<void> replay_rows(Payload payload, uint64_t most_bytes);
   Result<void> replay_parameter(Payload payload);
   Result<void> replay_history(Payload payload);
+  Result<void> replay_changes(Payload payload);
 
   std::chrono::milliseconds io_time_;
   uint64_t max_payload_;

@@ -22,6 +22,13 @@ Result<void> Service::replay(RecordKind kind, Payload payload, uint64_t most_byt
       return replay_parameter(payload);
     case RecordKind::kHistory:
       return replay_history(payload);
+    case RecordKind::kChanges:
+      return replay_changes(payload);
+    case RecordKind::kLedger:
+      return ledger_.replay(kind, payload);
+    case RecordKind::kAdvance:
+    case RecordKind::kClocks:
+      return clocks_.replay(kind, payload);
     default:
       return malformed("unknown kind of record " + std::to_string(static_cast<int>(kind)));
   }
@@ -145,6 +152,12 @@ Result<void> Service::replay_parameter(Payload payload) {
   parameter.weights.assign(floats.begin(), floats.begin() + static_cast<ptrdiff_t>(weights));
   parameter.state.assign(floats.begin() + static_cast<ptrdiff_t>(weights), floats.end());
   return restore_parameter(std::move(parameter));
+}
+
+Result<void> Service::replay_changes(Payload payload) {
+  FLOTA_ASSIGN(const uint64_t id, Changes::table_of(payload));
+  FLOTA_ASSIGN(auto table, registry_.find(id));
+  return table->changes.replay(RecordKind::kChanges, payload);
 }
 
 Result<void> Service::replay_history(Payload payload) {

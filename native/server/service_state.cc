@@ -6,14 +6,23 @@
 
 namespace flota {
 
-void Service::set_journal(Journal* journal) { journal_ = journal; }
+void Service::set_journal(Journal* journal) {
+  journal_ = journal;
+  clocks_.set_journal(journal);
+}
 
 Service::Alone Service::alone() {
   if (journal_ == nullptr) return {};
   return {gate_.close()};
 }
 
-Service::Frozen Service::freeze() { return {gate_.close()}; }
+// Who holds a part's lock never waits for the gate, so this waits for nobody who waits for it.
+Service::Frozen Service::freeze() {
+  Frozen frozen{gate_.close(), {}};
+  frozen.parts.push_back(ledger_.freeze());
+  frozen.parts.push_back(clocks_.freeze());
+  return frozen;
+}
 
 Result<void> Service::record(MessageKind kind, Payload payload) {
   if (journal_ == nullptr) return {};
@@ -70,7 +79,8 @@ Result<void> save_table(Journal& out, uint64_t id, const HostedTable& table) {
     history.put(static_cast<uint32_t>(table.history.shrinks.size()));
     history.put_array(std::span<const uint64_t>(table.history.marks));
     history.put_array(std::span<const uint64_t>(table.history.shrinks));
-    return out.write(RecordKind::kHistory, {history.bytes()});
+    FLOTA_TRY(out.write(RecordKind::kHistory, {history.bytes()}));
+    return table.changes.save(out, id);
   }
   for (size_t place = 0; place < table.dense->block_count(); ++place) {
     const auto block = table.dense->image(place);
@@ -103,6 +113,8 @@ Result<void> Service::save(Journal& out) const {
   FLOTA_TRY(out.write(RecordKind::kHead, {std::as_bytes(std::span(head))}));
   FLOTA_TRY(registry_.each([&](uint64_t id, const HostedTable& table) { return save_table(out, id, table); },
                            [&](const WholeParameter& parameter) { return save_parameter(out, parameter); }));
+  FLOTA_TRY(ledger_.save(out));
+  FLOTA_TRY(clocks_.save(out));
   return {};
 }
 

@@ -18,11 +18,18 @@ TLS_CLIENT_AUTHORITY = "FLOTA_TLS_CLIENT_AUTHORITY"
 INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
+DURABLE_DIR = "FLOTA_DURABLE_DIR"
+DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
+SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
+SNAPSHOT_MB = "FLOTA_SNAPSHOT_MB"
+RECOVER_BEFORE_DAMAGE = "FLOTA_RECOVER_BEFORE_DAMAGE"
 POD_IP = "POD_IP"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 
 DEFAULT_TIMEOUT = 30.0
+DEFAULT_SNAPSHOT_SECONDS = 300.0
+DEFAULT_SNAPSHOT_MB = 256.0
 
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
@@ -75,26 +82,60 @@ def has_certificates() -> bool:
 
 def insecure() -> bool:
     """Whether traffic may leave this host without TLS: ``FLOTA_INSECURE=1``."""
-    text = os.environ.get(INSECURE, "")
-    if text not in ("", "0", "1"):
-        raise InvalidArgument(f"{INSECURE}={text}: it must be 1, or 0, which is also meant where it is not set")
-    if text == "1" and has_certificates():
+    asked = _flag(INSECURE)
+    if asked and has_certificates():
         raise InvalidArgument(f"{INSECURE}=1 contradicts {CERTS} or FLOTA_TLS_*: with certificates there is TLS")
-    return text == "1"
+    return asked
+
+
+def durable_folder() -> str:
+    """The folder in which each server of the job keeps what must outlive it: ``FLOTA_DURABLE_DIR``, or nothing."""
+    return os.environ.get(DURABLE_DIR, "")
+
+
+def durable_sync() -> bool:
+    """Whether servers answer only once a change is on the disk: ``FLOTA_DURABLE_SYNC=1``."""
+    return _flag(DURABLE_SYNC)
+
+
+def snapshot_seconds() -> float:
+    """Seconds between two snapshots of a server: ``FLOTA_SNAPSHOT_SECONDS``, or 300."""
+    return _above_0(SNAPSHOT_SECONDS, DEFAULT_SNAPSHOT_SECONDS, "seconds")
+
+
+def snapshot_mb() -> float:
+    """MiB of redo log between two snapshots of a server, at least: ``FLOTA_SNAPSHOT_MB``, or 256."""
+    return _above_0(SNAPSHOT_MB, DEFAULT_SNAPSHOT_MB, "MiB")
+
+
+def recover_before_damage() -> bool:
+    """Whether a damaged redo log is used up to its damage: ``FLOTA_RECOVER_BEFORE_DAMAGE=1``."""
+    return _flag(RECOVER_BEFORE_DAMAGE)
 
 
 def default_timeout() -> float:
     """Seconds that a call may take when nothing else is said: ``FLOTA_TIMEOUT``, or 30."""
-    text = os.environ.get(TIMEOUT)
+    return _above_0(TIMEOUT, DEFAULT_TIMEOUT, "seconds")
+
+
+def _flag(name: str) -> bool:
+    text = os.environ.get(name, "")
+    if text not in ("", "0", "1"):
+        raise InvalidArgument(f"{name}={text}: it must be 1, or 0, which is also meant where it is not set")
+    return text == "1"
+
+
+def _above_0(name: str, default: float, unit: str) -> float:
+    text = os.environ.get(name)
     if text is None:
-        return DEFAULT_TIMEOUT
+        return default
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1.0
-    if not seconds > 0:
-        raise InvalidArgument(f"{TIMEOUT}={text} is not a number of seconds above 0")
-    return seconds
+        number = -1.0
+    if not number > 0:
+        raise InvalidArgument(f"{name}={text} is not a number of {unit} above 0")
+    return number
 
 
 def child_environment(**settings: str) -> dict[str, str]:

@@ -43,6 +43,7 @@ from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_ac
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
+from flota.durable import keep_server
 from flota.eras import Shrinking
 from flota.errors import InvalidArgument
 from flota.nn.table import TableParameter
@@ -148,6 +149,7 @@ class Fleet:
     def init_server(self, dirname: str | os.PathLike[str] | None = None, tables: Sequence[str] | None = None) -> None:
         """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then.
 
+        A server that finds in its durable folder what it held when it died goes on from there instead.
         ``tables``: only the weights of these tables of it; the job begins with them, and counts its steps from 0.
         """
         if tables is not None and dirname is None:
@@ -160,8 +162,10 @@ class Fleet:
         options.index = self.placement.index
         options.count = self.placement.server_num
         protect_server(options)
+        keep_server(options)
         server = _core.Server.make(options)
-        if dirname is not None:
+        # One that was started again has what became of the checkpoint since.
+        if dirname is not None and not server.recovered:
             restore_server(server, dirname, tables)
         server.listen()
         self._server = server

@@ -3,7 +3,8 @@
 The job's secret comes from ``FLOTA_SECRET`` or ``FLOTA_SECRET_FILE``, never from the command line, where every user of
 the machine could read it. Off loopback it needs certificates, from flags or the environment, or ``--insecure``. When
 the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``. It ends when a client asks
-for it, or with SIGINT or SIGTERM.
+for it, or with SIGINT or SIGTERM. With ``--durable DIR`` what it holds outlives it: started again with the same folder,
+it goes on where it was (docs/durability.md).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from flota import _core, config
+from flota.durable import Durable, keep_server
 from flota.errors import FlotaError, InvalidArgument
 from flota.tls import ServerTls, protect_server, server_set
 
@@ -56,6 +58,19 @@ def _parser() -> argparse.ArgumentParser:
         "--max-connections", type=_at_least_1, default=4096, help="most connections at once (default: 4096)"
     )
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
+    parser.add_argument("--durable", default="", metavar="DIR", help="keep all that it holds in this folder")
+    parser.add_argument(
+        "--durable_sync", action="store_true", help="answer when a change is on the disk: it outlives the machine too"
+    )
+    parser.add_argument(
+        "--snapshot_seconds", type=float, metavar="S", help="longest time between two snapshots (default: 300)"
+    )
+    parser.add_argument(
+        "--snapshot_mb", type=float, metavar="MB", help="least redo log between two snapshots in MiB (default: 256)"
+    )
+    parser.add_argument(
+        "--recover_before_damage", action="store_true", help="use a damaged redo log up to where it is damaged"
+    )
     parser.add_argument("--max-payload-mb", type=_at_least_1, default=256, help="largest message in MiB (default: 256)")
     return parser
 
@@ -71,7 +86,26 @@ def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
     options.max_connections = arguments.max_connections
     options.max_payload = arguments.max_payload_mb << 20
     protect_server(options, _tls(arguments), insecure=arguments.insecure)
+    keep_server(options, _durable(arguments))
     return options
+
+
+def _durable(arguments: argparse.Namespace) -> Durable | None:
+    given = {
+        name: value
+        for name, value in (
+            ("sync", arguments.durable_sync or None),
+            ("snapshot_seconds", arguments.snapshot_seconds),
+            ("snapshot_mb", arguments.snapshot_mb),
+            ("before_damage", arguments.recover_before_damage or None),
+        )
+        if value is not None
+    }
+    if not arguments.durable:
+        if given:
+            raise InvalidArgument(f"{', '.join(given)}: how to keep what a server holds; name the folder by --durable")
+        return None
+    return Durable(arguments.durable, **given)
 
 
 def _tls(arguments: argparse.Namespace) -> ServerTls | None:

@@ -115,11 +115,15 @@ class ServerProcess:
         self.crash()
 
 
+def _durable(folder: str | Path | None, index: int) -> list[str]:
+    return [] if folder is None else ["--durable", str(Path(folder) / f"server-{index}")]
+
+
 class LocalCluster:
     """Real server processes on free ports of this machine, as a context manager.
 
     ``arguments`` are passed to every server (see ``python -m flota.server --help``); logs are in ``log_dir``, a
-    temporary folder unless given. When the test's process ends, in whatever way, the servers end with it.
+    temporary folder unless given. With ``durable``, a folder, a restarted server comes back with all that it had. When the test's process ends, in whatever way, the servers end with it.
     """
 
     def __init__(
@@ -129,6 +133,7 @@ class LocalCluster:
         secret: str | None = None,
         arguments: list[str] | None = None,
         log_dir: str | Path | None = None,
+        durable: str | Path | None = None,
         timeout: float = 30.0,
     ) -> None:
         if servers < 1:
@@ -139,7 +144,8 @@ class LocalCluster:
         self.log_dir = Path(self._temporary.name) if self._temporary else Path(log_dir or "")
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self.servers = [
-            ServerProcess(i, servers, self.secret, self.log_dir, list(arguments or [])) for i in range(servers)
+            ServerProcess(i, servers, self.secret, self.log_dir, [*(arguments or []), *_durable(durable, i)])
+            for i in range(servers)
         ]
         self._clients: list[Client] = []
 
@@ -167,7 +173,7 @@ class LocalCluster:
         self.servers[index].crash()
 
     def restart(self, index: int) -> None:
-        """Starts a crashed server again, on its old port and with empty tables."""
+        """Starts a crashed server again, on its old port; with empty tables, unless the cluster is durable."""
         self.servers[index].start(self.timeout)
 
     def pause(self, index: int) -> None:
