@@ -141,7 +141,7 @@ Result<void> Link::receive(Calls calls, Deadline deadline) {
       continue;
     }
     if (error.code == ErrorCode::kDeadline && !before && deadline.passed()) error = before.error();
-    before = error;
+    if (error.code != ErrorCode::kDeadline || before) before = error;
     stream_.reset();
     if (!may_pass(error.code)) return error.with(name());
     if (deadline.passed()) {

@@ -92,7 +92,9 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
     return {};
   }
   FLOTA_ASSIGN(auto reader, read_records(path));
-  if (state_.generation != 0 && !state_.ended && reader.size() > FileHead::kBytes) {
+  if (state_.generation != 0 && !state_.ended) {
+    // Made, and not begun when the server died: the log before it goes on.
+    if (reader.size() <= FileHead::kBytes) return {};
     return Error{ErrorCode::kMalformed, folder_.log(generation - 1).string() + " is cut off at byte " +
                                             std::to_string(state_.end) + ", and " + path.string() + " goes on after it"};
   }

@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_log_torn_at_any_byte_has_the_records_that_are_whole) {
     BOOST_TEST_REQUIRE(read.end == (whole == 0 ? FileHead::kBytes : ends[whole - 1]));
     BOOST_TEST_REQUIRE(read.torn == (size != read.end));
     // What the machine leaves behind an end that never reached the disk.
-    Bytes padded(log.begin(), log.begin() + static_cast<ptrdiff_t>(read.end));
-    padded.resize(padded.size() + size % 50);
+    Bytes padded(read.end + size % 50);
+    std::copy_n(log.begin(), read.end, padded.begin());
     BOOST_TEST_REQUIRE(value_of(read_all(padded)).texts.size() == whole);
   }
   BOOST_TEST(code_of(read_all(std::span(log).first(FileHead::kBytes - 1))) == ErrorCode::kMalformed);
