@@ -18,6 +18,7 @@ TLS_CLIENT_AUTHORITY = "FLOTA_TLS_CLIENT_AUTHORITY"
 INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
+RESTARTS = "FLOTA_RESTARTS"
 DURABLE_DIR = "FLOTA_DURABLE_DIR"
 DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
 SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
@@ -136,6 +137,19 @@ def _above_0(name: str, default: float, unit: str) -> float:
     if not number > 0:
         raise InvalidArgument(f"{name}={text} is not a number of {unit} above 0")
     return number
+
+
+def durable_dir() -> str:
+    """The folder under which servers keep what they have: ``FLOTA_DURABLE_DIR``, or nothing."""
+    return os.environ.get(DURABLE_DIR, "")
+
+
+def restarts() -> int:
+    """How often this process was started before, as the launcher counts: ``FLOTA_RESTARTS``, or 0."""
+    text = os.environ.get(RESTARTS) or "0"
+    if not text.isdecimal():
+        raise InvalidArgument(f"{RESTARTS}={text} is not a number of restarts")
+    return int(text)
 
 
 def child_environment(**settings: str) -> dict[str, str]:

@@ -200,6 +200,7 @@ class Fleet:
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
         if config.report_address() is not None:
             watch_losses()
+            report.watch_failures()
         optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))

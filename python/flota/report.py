@@ -9,6 +9,7 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 
 ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that JSON has no number for
 is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true`` comes with the last one.
+``"may_pass": true`` comes from a worker that ends because of a server or a disk: another start may fare better.
 
 Reporting a step never waits and never disturbs training: a report for which there is no room is dropped, and a launcher
 that is gone is not looked for again. Without ``FLOTA_REPORT`` a call costs next to nothing.
@@ -22,10 +23,13 @@ import json
 import math
 import os
 import socket
+import sys
 import time
+from types import TracebackType
 from typing import Any, SupportsFloat
 
 from flota import config
+from flota.errors import DeadlineExceeded, DiskFull, ServerBusy, ServerUnavailable
 
 MIN_INTERVAL = 0.2  # seconds between two reports
 
@@ -33,6 +37,9 @@ _LAST_WAIT = 1.0  # seconds that the last report may wait for room
 
 # Beyond this a datagram is no report. (One is some 150 bytes.)
 MAX_BYTES = 1024
+
+# What ends a worker that did nothing wrong itself.
+_MAY_PASS = (ServerUnavailable, ServerBusy, DiskFull, DeadlineExceeded)
 
 
 class Reporter:
@@ -47,6 +54,7 @@ class Reporter:
         self._loss: SupportsFloat | None = None
         self._loss_was_nan = False
         self._finished = False
+        self._may_pass = False
         self._unsent = False
         self._next = -math.inf
         self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -79,11 +87,13 @@ class Reporter:
 
     def finished(self) -> None:
         """Says that this worker is done with the servers: one that ends from now on has not failed."""
-        self._finished = self._unsent = True
-        # The one report that must arrive, at a time when nothing is held up by it.
-        if self._socket is not None:
-            self._socket.settimeout(_LAST_WAIT)
-        self.flush()
+        self._finished = True
+        self._send_last()
+
+    def may_pass(self) -> None:
+        """Says that this worker fails, and that the reason may have passed when it is started again."""
+        self._may_pass = True
+        self._send_last()
 
     def flush(self) -> None:
         """Sends what the last calls left unsent."""
@@ -94,6 +104,13 @@ class Reporter:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def _send_last(self) -> None:
+        """Sends a report that must arrive, at a time when nothing is held up by it."""
+        self._unsent = True
+        if self._socket is not None:
+            self._socket.settimeout(_LAST_WAIT)
+        self.flush()
 
     def _send(self) -> None:
         if self._socket is None:
@@ -117,6 +134,8 @@ class Reporter:
         }
         if self._finished:
             message["finished"] = True
+        if self._may_pass:
+            message["may_pass"] = True
         return message
 
 
@@ -157,3 +176,22 @@ def finished() -> None:
     reporter = _find_reporter()
     if reporter is not None:
         reporter.finished()
+
+
+def watch_failures() -> None:
+    """From now on, an exception that ends this process for a reason that may pass is told to the launcher."""
+    reporter = _find_reporter()
+    if reporter is None or getattr(sys.excepthook, "tells_launcher", False):
+        return
+    before = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _MAY_PASS):
+            cause = cause.__cause__
+        if cause is not None:
+            reporter.may_pass()
+        before(kind, error, trace)
+
+    tell.tells_launcher = True  # type: ignore[attr-defined]
+    sys.excepthook = tell

@@ -39,7 +39,7 @@ def test_an_exception_s_traceback_is_shown(start):
 
 @pytest.mark.parametrize("name", ["worker.1", "server.0"])
 def test_a_process_that_is_killed_is_named_at_once(start, name):
-    launch = start("ready(); time.sleep(600)", "--worker_num=2")
+    launch = start("ready(); time.sleep(600)", "--worker_num=2", "--max_restarts=0")
     pids = dict(zip(names := ["server.0", "worker.0", "worker.1"], launch.pids(*names), strict=True))
     began = time.monotonic()
     os.kill(pids[name], signal.SIGKILL)
@@ -99,7 +99,7 @@ def test_a_server_that_crashes_is_named_and_not_the_worker_that_lost_it(start):
     wait_for_the_end_of("server.0")
     sys.exit("lost the server")
     """
-    launch = start(script, "--worker_num=1")
+    launch = start(script, "--worker_num=1", "--max_restarts=0")
     assert launch.wait() == 128 + signal.SIGSEGV
     assert "server 0 (pid " in launch.output
     assert "was killed by SIGSEGV" in launch.output

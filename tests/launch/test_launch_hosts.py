@@ -57,7 +57,7 @@ def test_only_the_processes_of_this_host_are_started(start):
         FLOTA_SECRET=SECRET, FLOTA_INSECURE="1",
     )  # fmt: skip
     assert launch.wait() == 0, launch.output
-    assert sorted(log.name for log in (launch.folder / "log").iterdir()) == ["serverlog.1", "workerlog.1"]
+    assert sorted(log.name for log in (launch.folder / "log").glob("*log.*")) == ["serverlog.1", "workerlog.1"]
     assert sorted(file.name for file in launch.folder.glob("pids/*.1")) == ["server.1", "worker.1"]
     assert "ips: 10.255.255.1,127.0.0.1\n" in launch.output
     launch.nothing_is_left()

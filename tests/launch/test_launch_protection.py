@@ -59,7 +59,7 @@ def test_a_job_on_loopback_needs_no_certificates(start):
     launch = start(TELL)
     assert launch.wait() == 0, launch.output
     assert "TLS" not in launch.output
-    assert set(told(launch)[0]) == {"FLOTA_SECRET", "FLOTA_REPORT"}
+    assert set(told(launch)[0]) == {"FLOTA_SECRET", "FLOTA_REPORT", "FLOTA_RESTARTS"}
 
 
 def test_a_job_on_another_address_of_this_host_gets_certificates(start, here):

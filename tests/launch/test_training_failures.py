@@ -23,7 +23,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("name", ["worker.1", "server.0"])
 def test_a_process_that_is_killed_while_all_train_is_named_within_15_seconds(start, name, mode):
-    launch = start(TRAIN, "--server_num=1", "--worker_num=2", arguments=["--mode", mode])
+    launch = start(TRAIN, "--server_num=1", "--worker_num=2", "--max_restarts=0", arguments=["--mode", mode])
     names = ["server.0", "worker.0", "worker.1"]
     pids = dict(zip(names, launch.pids(*names), strict=True))
     wait_until(lambda: "step 100: loss" in launch.output or launch.process.poll() is not None, timeout=80)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flota.errors import InvalidArgument
+from flota.launch.restarts import DEFAULT_RESTARTS
 
 _HETER = ("heter_workers", "heter_worker_num", "heter_devices")
 _NO_HETER = "flota has one kind of worker, which may use GPUs (--gpus): there are no heter workers"
+
+_NO_SCRIPT = "\0"
 
 VIEWS = ("auto", "live", "plain", "none")
 
@@ -22,15 +26,23 @@ class Arguments:
     """What was asked for; the names are those of the flags. None and "" mean: not said."""
 
     certs: str
+    durable: str
+    durable_sync: bool
     gpus: str | None
     http_port: int | None
     insecure: bool
     ips: str
+    keep_durable: bool
     log_dir: str
+    max_restarts: int
+    no_durable: bool
     nproc_per_node: int | None
     paddle: bool
+    resume: bool
     server_num: int | None
     servers: str
+    snapshot_mb: int | None
+    snapshot_seconds: float | None
     training_script: str
     training_script_args: list[str]
     worker_num: int | None
@@ -84,6 +96,26 @@ def _seconds(text: str) -> float:
 _seconds.__name__ = "number"
 
 
+def _above_zero(text: str) -> float:
+    number = _seconds(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return number
+
+
+_above_zero.__name__ = "number"
+
+
+def _megabytes(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
+_megabytes.__name__ = "number"
+
+
 class _Parser:
     """An argparse parser whose flags may be written with dashes, and which knows the nearest name of a misspelt one."""
 
@@ -106,7 +138,14 @@ class _Parser:
         group.add_argument(*dict.fromkeys(spellings), **options)
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        known, unknown = self.argparse.parse_known_args(argv)
+        words = sys.argv[1:] if argv is None else list(argv)
+        # argparse has no script that may be left out before arguments that are not its own: one is put at the end, and
+        # is the script exactly when there is no other.
+        known, unknown = self.argparse.parse_known_args([*words, _NO_SCRIPT] if "--resume" in words else words)
+        if known.training_script == _NO_SCRIPT:
+            known.training_script = ""
+        elif "--resume" in words:
+            known.training_script_args.pop()
         if unknown:
             flag = unknown[0].partition("=")[0]
             near = difflib.get_close_matches(flag, self.flags, n=1)
@@ -152,6 +191,7 @@ def _parser(prog: str) -> _Parser:
     )  # fmt: skip
     parser.add(hosts, "--insecure", action="store_true", help="traffic between hosts in the clear, without TLS")
 
+    _add_recovery(parser)
     here = parser.argparse.add_argument_group("this launch")
     parser.add(
         here, "--log_dir", default="log", metavar="DIR", help="folder of serverlog.N and workerlog.N (default: log)"
@@ -181,6 +221,46 @@ def _parser(prog: str) -> _Parser:
     return parser
 
 
+def _add_recovery(parser: _Parser) -> None:
+    recovery = parser.argparse.add_argument_group(
+        "when a process dies", "It is started again; servers come back with all they had, from what they keep on disk."
+    )
+    parser.add(
+        recovery, "--max_restarts", type=_count, default=DEFAULT_RESTARTS, metavar="N",
+        help="how often a process is started again before the job ends (default: %(default)s; 0: never)",
+    )  # fmt: skip
+    parser.add(
+        recovery, "--resume", action="store_true",
+        help="go on with the job that was killed or failed; the script and the numbers may be left out",
+    )  # fmt: skip
+    parser.add(
+        recovery, "--durable", default="", metavar="DIR",
+        help="folder of what servers keep, a disk of this host (default: FLOTA_DURABLE_DIR, or durable in --log_dir)",
+    )  # fmt: skip
+    parser.add(recovery, "--no_durable", action="store_true", help="servers keep nothing: one that dies ends the job")
+    parser.add(
+        recovery, "--durable_sync", action="store_true",
+        help="servers answer only when the disk has it, so that it outlives the host and not the process alone",
+    )  # fmt: skip
+    parser.add(
+        recovery, "--snapshot_seconds", type=_above_zero, metavar="S", help="seconds between two snapshots of a server"
+    )
+    parser.add(
+        recovery, "--snapshot_mb", type=_megabytes, metavar="M", help="megabytes of log after which a snapshot is due"
+    )
+    parser.add(
+        recovery, "--keep_durable", action="store_true", help="leave what servers kept, also when the job has finished"
+    )
+
+
+def _refuse_without_durable(arguments: Arguments) -> None:
+    if not arguments.no_durable:
+        return
+    for name in ("durable", "durable_sync", "keep_durable", "resume", "snapshot_mb", "snapshot_seconds"):
+        if getattr(arguments, name):
+            raise InvalidArgument(f"--{name} and --no_durable contradict each other: servers keep something or nothing")
+
+
 def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     """Reads the command line. What is no number, no flag or no file is refused here; what contradicts, by the plan."""
     given = vars(_parser(prog).parse(argv))
@@ -190,7 +270,12 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
         if value.strip() not in ("", "0"):
             raise InvalidArgument(f"--{name}={value}: {_NO_HETER}")
     given["gpus"] = given["gpus"] or None
+    if given["max_restarts"] is None:
+        given["max_restarts"] = DEFAULT_RESTARTS
     arguments = Arguments(**given)
+    _refuse_without_durable(arguments)
+    if arguments.resume and not arguments.training_script:
+        return arguments
     script = Path(arguments.training_script)
     if not script.is_file():
         raise InvalidArgument(f"there is no script {script} (in {Path.cwd()})")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from flota import config
 from flota.launch.arguments import Arguments
 from flota.launch.hosts import Endpoint
 from flota.launch.plan import Member, Plan
+from flota.launch.restarts import DEFAULT_RESTARTS
 
 # Widths of Fleet's box: names, values, the gap between them.
 _NAMES, _VALUES, _GAP = 40, 45, 2
@@ -67,6 +69,21 @@ def _worker_environment(plan: Plan, member: Member, folder: str) -> dict[str, st
     }
 
 
+def durable_environment(arguments: Arguments, member: Member, folder: Path | None) -> dict[str, str]:
+    """Where and how a server keeps what it has. Other processes are told of no folder, also where the launcher was: a
+    server that a worker starts for itself is none of the job's."""
+    if member.role != "server" or folder is None:
+        return {config.DURABLE_DIR: ""} if config.durable_dir() else {}
+    settings = {config.DURABLE_DIR: str(folder.resolve())}
+    if arguments.durable_sync:
+        settings[config.DURABLE_SYNC] = "1"
+    if arguments.snapshot_seconds is not None:
+        settings[config.SNAPSHOT_SECONDS] = f"{arguments.snapshot_seconds:.10g}"
+    if arguments.snapshot_mb is not None:
+        settings[config.SNAPSHOT_MB] = str(arguments.snapshot_mb)
+    return settings
+
+
 def _threads(plan: Plan) -> str | None:
     """This host's cores, shared out among its workers. torch would give each of them all cores, and they would spend
     their time in each other's way. None where somebody has said another number: that one stays."""
@@ -83,7 +100,11 @@ def _list(endpoints: Iterable[Endpoint]) -> str:
 def configuration_table(arguments: Arguments) -> str:
     """Fleet's table of what is in effect, and flota's own flags below it where they were used."""
     values = {**vars(arguments), **_REFUSED}
-    own = {"certs": "", "insecure": False, "paddle": False, "timeout": 10.0, "view": "auto"}
+    own = {
+        "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
+        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "paddle": False, "resume": False, "snapshot_mb": None,
+        "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
+    }  # fmt: skip
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
     lines = [f"{name}: {values[name]}".rstrip() for name in names]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])

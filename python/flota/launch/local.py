@@ -1,185 +1,28 @@
-"""One launch: the processes of this host, from their start to their end."""
+"""One launch on one host: from the command line to its exit status."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import shutil
 import signal
-import socket
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 
-from flota import config
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
-from flota.launch.arguments import parse
-from flota.launch.environment import configuration_table, environment_table, member_environment
+from flota.launch.arguments import Arguments, parse
+from flota.launch.durable import DurableFolder
+from flota.launch.environment import configuration_table
 from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
-from flota.launch.processes import Process, stop
-from flota.launch.progress import Progress
-from flota.launch.protection import check_protection, protection
-from flota.launch.view import Job, View, clock, kind_of_view, make_view, say
+from flota.launch.protection import check_protection
+from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
+from flota.launch.running import Launch, Signals
+from flota.launch.view import kind_of_view, say, show
 
-_TICK = 0.2  # seconds between two looks when nothing wakes the launcher
-_LAST_LINES = 20  # of the log of a process that failed
 _MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 108
-
-
-class Signals:
-    """SIGINT, SIGTERM and SIGHUP, noted; they and the end of a child also wake a selector."""
-
-    def __init__(self) -> None:
-        self.received: list[int] = []
-        self.wake, self._wakes = socket.socketpair()
-        for end in (self.wake, self._wakes):
-            end.setblocking(False)
-        signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, self._note)
-        signal.signal(signal.SIGTERM, self._note)
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-            signal.signal(signal.SIGHUP, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.received.append(number)
-
-
-class Launch:
-    """The processes of a plan, watched until all have ended."""
-
-    def __init__(self, plan: Plan, folder: Path, guard: Guard, signals: Signals) -> None:
-        self._plan = plan
-        self._folder = folder
-        self._signals = signals
-        self._logs = Path(plan.arguments.log_dir)
-        self._processes = [
-            Process(member, self._logs / f"{member.role}log.{member.index}", guard) for member in plan.members
-        ]
-        self._servers = [process for process in self._processes if process.member.role == "server"]
-        self._workers = [process for process in self._processes if process.member.role == "worker"]
-        self._progress = Progress(folder / "report", [process.member.index for process in self._workers])
-        script = Path(plan.arguments.training_script).name
-        # Workers first: where there is no room for all, they are what one looks at.
-        self._job = Job(script, [*self._workers, *self._servers], self._progress, time.monotonic())
-        self._told_nan: set[int] = set()
-
-    def run(self, view: str) -> int:
-        """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running."""
-        try:
-            self._start()
-            shown = make_view(view, self._job)
-            try:
-                failed = self._watch(shown)
-                if not failed and not self._signals.received:
-                    say("all workers have finished" + ("; stopping the servers" if self._plan.alone else ""))
-                    self._stop(self._servers)
-            finally:
-                shown.close()
-            return self._outcome(failed)
-        finally:
-            self._stop(self._processes)
-            self._progress.close()
-
-    def _start(self) -> None:
-        environments = {
-            process.name: member_environment(self._plan, process.member, str(self._folder / "shared"))
-            for process in self._processes
-        }
-        for role, processes in (("server", self._servers), ("worker", self._workers)):
-            if processes:
-                say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
-                print(environment_table(environments[processes[0].name]) + "\n", flush=True)
-        say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        protected, note = protection(self._plan, self._folder)
-        if note:
-            say(note)
-        hidden = {**protected, config.REPORT: str(self._folder / "report")}
-        arguments = self._plan.arguments
-        runner = ["-m", "flota.paddle"] if arguments.paddle else []
-        command = [sys.executable, "-u", *runner, arguments.training_script, *arguments.training_script_args]
-        for process in self._processes:
-            if not self._signals.received:
-                process.start(command, config.child_environment(**environments[process.name], **hidden))
-
-    def _watch(self, view: View) -> list[Process]:
-        """Returns when the workers are done or a signal came, with nothing; or with the processes that have failed."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._signals.wake, selectors.EVENT_READ)
-            selector.register(self._progress.socket, selectors.EVENT_READ)
-            while not self._signals.received:
-                # In this order: a server that ends because all workers are done does so after they have said it.
-                ended = [process for process in self._processes if process.poll()]
-                self._progress.receive()
-                self._tell_nan()
-                failed = [process for process in ended if self._has_failed(process)]
-                if failed:
-                    # What ended by a signal, and then a server, is more likely the cause of the rest than its effect.
-                    return sorted(failed, key=lambda process: ((process.status or 0) >= 0, process in self._workers))
-                # Workers on other hosts may go on: the servers know when all are done, this launch does not.
-                waited_for = self._workers if self._plan.alone else self._processes
-                if all(process in ended for process in waited_for):
-                    return []
-                view.update()
-                selector.select(_TICK)
-                with contextlib.suppress(BlockingIOError):
-                    self._signals.wake.recv(4096)
-        return []
-
-    def _tell_nan(self) -> None:
-        for index, worker in self._progress.workers.items():
-            if worker.nan_step is not None and index not in self._told_nan:
-                self._told_nan.add(index)
-                say(f"worker {index}: the loss is NaN at step {worker.nan_step}")
-
-    def _has_failed(self, process: Process) -> bool:
-        return process.status != 0 or (process in self._servers and bool(self._training()))
-
-    def _training(self) -> list[Process]:
-        """The workers of this host that still need the servers."""
-        finished = self._progress.workers
-        return [worker for worker in self._workers if worker.running and not finished[worker.member.index].finished]
-
-    def _outcome(self, failed: Sequence[Process]) -> int:
-        if failed:
-            self._tell_failure(failed)
-            return failed[0].exit_status or 1  # a server that ended too early may have done so with status 0
-        if self._signals.received:
-            number = self._signals.received.pop()  # one more makes the stop hurry
-            running = sum(process.running for process in self._processes)
-            say(f"{signal.Signals(number).name}: stopping {running} processes")
-            return 128 + number
-        steps, speed = self._progress.steps, self._progress.samples_per_second
-        parts = [f"{steps:,} steps"] if steps is not None else []
-        parts += [f"{speed:,.0f} samples/s"] if speed is not None else []
-        elapsed = self._job.elapsed
-        parts.append(f"{elapsed:.1f} s" if elapsed < 60 else clock(elapsed))
-        say(f"done: {', '.join(parts)}; logs in {self._logs}")
-        return 0
-
-    def _tell_failure(self, failed: Sequence[Process]) -> None:
-        first, *others = failed
-        training = self._training()
-        early = f" while {', '.join(worker.name for worker in training)} needed it" if first.status == 0 else ""
-        lines = first.last_lines(_LAST_LINES)
-        print(
-            f"flota launch: {first.name} (pid {first.pid}, {first.member.endpoint}) {first.ending}{early}, after "
-            f"{self._job.elapsed:.1f} s; " + (f"{first.log} ends:" if lines else f"{first.log} is empty"),
-            *(f"    {line}" for line in lines),
-            *(f"flota launch: then {process.name} {process.ending}: {process.log}" for process in others),
-            sep="\n", file=sys.stderr, flush=True,
-        )  # fmt: skip
-        running = [process.name for process in self._processes if process.running]
-        if running:
-            print(f"flota launch: stopping {', '.join(running)}", file=sys.stderr, flush=True)
-
-    def _stop(self, processes: Sequence[Process]) -> None:
-        stop(processes, self._plan.arguments.timeout, hurry=lambda: bool(self._signals.received))
 
 
 def _prepare_logs(plan: Plan) -> None:
@@ -208,24 +51,81 @@ def _private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _launch(argv: Sequence[str] | None, prog: str) -> int:
-    arguments = parse(argv, prog)
-    view = kind_of_view(arguments.view)
-    plan = make_plan(arguments)
+def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str]]:
+    """Makes a new job's folders: that of the logs, and the one to resume it from. Also returns what is to be said."""
     check_protection(plan)
     _prepare_logs(plan)
-    print(configuration_table(plan.arguments), flush=True)
-    for note in plan.notes:
-        say(note)
-    signals = Signals()
-    with _private_folder() as folder, contextlib.closing(Guard(folder)) as guard:
-        return Launch(plan, folder, guard, signals).run(view)
+    if asked.no_durable:
+        return None, []
+    durable = DurableFolder.claim(durable_place(plan), make=True)
+    try:
+        notes = []
+        aside = durable_place(plan, ".old")
+        if durable.make_room(aside):
+            notes.append(
+                f"the job in {durable.path} did not finish: it is in {aside} now, and goes on with "
+                f"{how_to_resume(plan, '.old')}"
+            )
+        trouble = durable.begin(new_record(asked, plan))
+        return durable, [*notes, *([trouble] if trouble else [])]
+    except BaseException:
+        durable.close()
+        raise
+
+
+def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str]]:
+    """The same for a job that goes on. ``plan``: what can be said before it is known what that is; its hosts."""
+    durable = DurableFolder.claim(durable_place(plan), make=False)
+    try:
+        record = durable.resume()
+        plan = resumed_plan(asked, record, durable.path)
+        check_protection(plan)
+        _prepare_logs(plan)
+        trouble = durable.begin(resumed_record(record, plan))
+        notes = [f"going on with the job in {durable.path}, started {record.started}, which was {record.state}"]
+        return plan, durable, [*notes, *([trouble] if trouble else [])]
+    except BaseException:
+        durable.close()
+        raise
+
+
+def _launch(argv: Sequence[str] | None, prog: str) -> int:
+    asked = parse(argv, prog)
+    view = kind_of_view(asked.view)
+    plan = make_plan(asked)
+    durable: DurableFolder | None
+    if asked.resume:
+        plan, durable, notes = _resume(asked, plan)
+    else:
+        durable, notes = _begin(asked, plan)
+    with contextlib.ExitStack() as held:
+        if durable is not None:
+            held.callback(durable.close)
+        show(configuration_table(plan.arguments))
+        for note in [*plan.notes, *notes]:
+            say(note)
+        signals = Signals()
+        folder = held.enter_context(_private_folder())
+        guard = held.enter_context(contextlib.closing(Guard(folder, durable.lock if durable else None)))
+        return Launch(plan, folder, guard, signals, durable).run(view)
+
+
+def _flush() -> None:
+    """What a full disk has not taken by now is given up: at exit, Python would make a failure of it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "flota launch") -> int:
     """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused."""
     try:
-        return _launch(argv, prog)
+        status = _launch(argv, prog)
+        _flush()
+        return status
     except FlotaError as error:
         print(f"flota launch: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidArgument) else 1

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from flota.errors import SystemFailure
 from flota.launch.guard import Guard
@@ -39,14 +41,23 @@ def _die_with(launcher: int) -> Callable[[], None]:
 
 
 class Process:
-    """One process: the leader of a group (and session) of its own, which ends with it."""
+    """One process of the job: the leader of a group (and session) of its own, which ends with it. It may be started
+    again under its name, and then is another process to the kernel."""
 
-    def __init__(self, member: Member, log: Path, guard: Guard) -> None:
+    def __init__(self, member: Member, log: Path, guard: Guard, starts_before: int = 0) -> None:
+        """``starts_before``: of this member of the job, by launches before this one."""
         self.member = member
         self.name = member.name
         self.log = log
+        self.log_begin = 0  # byte of the log at which this launch's part begins
         self.status: int | None = None  # as subprocess has it: below 0 for a signal
         self.asked_to_stop = False
+        self.starts = 0  # by this launch
+        self.used_restarts = 0  # of those that it may have
+        self.due: float | None = None  # when it is to be started again
+        self._starts_before = starts_before
+        self._began = 0.0
+        self._ran = 0.0
         self._guard = guard
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -58,9 +69,40 @@ class Process:
     def running(self) -> bool:
         return self._process is not None and self.status is None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it has ended and is to be started again."""
+        return self.due is not None
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started before, by whichever launch: what it is told as ``FLOTA_RESTARTS``."""
+        return self._starts_before + max(0, self.starts - 1)
+
+    @property
+    def next_restarts(self) -> int:
+        """What ``restarts`` will be for the next start."""
+        return self._starts_before + self.starts
+
+    @property
+    def ran(self) -> float:
+        """Seconds from its last start to its end."""
+        return self._ran
+
+    def wait_for_restart(self, seconds: float, used: int) -> None:
+        self.used_restarts = used
+        self.due = time.monotonic() + seconds
+
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts it, or starts it again. The log goes on where this member of the job has run before."""
+        self.starts += 1
+        self.due = None
         try:
-            with self.log.open("wb") as log:
+            with self.log.open("ab" if self.restarts else "wb") as log:
+                if self.starts == 1:
+                    self.log_begin = log.tell()
+                self._mark(log)
+                self._began = time.monotonic()
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -72,7 +114,18 @@ class Process:
                 )
         except OSError as error:
             raise SystemFailure(f"{self.name} could not be started: {error}") from error
+        self.status = None
         self._guard.add(self._process.pid)
+
+    def _mark(self, log: BinaryIO) -> None:
+        """Says in the log that another process goes on from here."""
+        if not self.restarts:
+            return
+        ended = f": {self.ending}" if self.status is not None else ""
+        line = f"--- {datetime.now():%Y-%m-%d %H:%M:%S} {self.name}, restart {self.restarts}{ended} ---\n"
+        with contextlib.suppress(OSError):  # a full disk
+            log.write((line if not log.tell() else f"\n{line}").encode())
+            log.flush()
 
     def poll(self) -> bool:
         """Whether the process has ended, by now; then what it started has, too."""
@@ -85,6 +138,7 @@ class Process:
         self.signal(signal.SIGKILL)
         self._guard.remove(self._process.pid)
         self.status = self._process.wait()
+        self._ran = time.monotonic() - self._began
         return True
 
     def signal(self, number: int) -> None:

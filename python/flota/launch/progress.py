@@ -27,11 +27,13 @@ class WorkerProgress:
     loss: float | None = None
     nan_step: int | None = None  # the first step at which it reported a loss that is not a number
     finished: bool = False
+    may_pass: bool = False  # it said that it ends for a reason that may have passed by now
     first: tuple[float, int] | None = None  # (time, samples) of its first report
     recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     def take(self, message: dict[str, Any]) -> None:
         self.finished = self.finished or message.get("finished") is True
+        self.may_pass = self.may_pass or message.get("may_pass") is True
         if message["step"] == 0 and message["samples"] == 0:
             return  # it finished without a step
         self.step, self.samples = message["step"], message["samples"]
@@ -77,6 +79,10 @@ class Progress:
                 message = json.loads(datagram)
                 if _is_report(message) and message["index"] in self.workers:
                     self.workers[message["index"]].take(message)
+
+    def begin_again(self, index: int) -> None:
+        """Forgets what a worker has said: another process goes on in its place, and counts for itself."""
+        self.workers[index] = WorkerProgress()
 
     def close(self) -> None:
         self.socket.close()

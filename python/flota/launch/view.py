@@ -41,9 +41,10 @@ class Job:
         return time.monotonic() - self.began
 
     @property
-    def shown_log(self) -> Path | None:
+    def shown_log(self) -> LogTail | None:
         """The log that is shown as it grows: that of worker 0, or of the first worker of this host."""
-        return next((process.log for process in self.processes if process.member.role == "worker"), None)
+        workers = (process for process in self.processes if process.member.role == "worker")
+        return next((LogTail(process.log, process.log_begin) for process in workers), None)
 
     def worker(self, process: Process) -> WorkerProgress | None:
         return self.progress.workers[process.member.index] if process.member.role == "worker" else None
@@ -60,7 +61,17 @@ class View(Protocol):
 def say(text: str) -> None:
     """One line about the job, in Fleet's shape."""
     now = datetime.now()
-    print(f"INFO {now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} launch] {text}", flush=True)
+    show(f"INFO {now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} launch] {text}")
+
+
+def show(text: str, *, error: bool = False) -> None:
+    """Prints. Output that goes to a full disk is lost, and the job goes on."""
+    try:
+        print(text, file=sys.stderr if error else sys.stdout, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def clock(seconds: float) -> str:
@@ -70,6 +81,14 @@ def clock(seconds: float) -> str:
 
 
 def state(process: Process, worker: WorkerProgress | None) -> str:
+    """How a process does, in words, and how often it was started again."""
+    again = process.starts - 1
+    return _state(process, worker) + (f", restart {again}" if again > 0 else "")
+
+
+def _state(process: Process, worker: WorkerProgress | None) -> str:
+    if process.due is not None:
+        return f"{process.ending}, starts again in {max(0.0, process.due - time.monotonic()):.0f} s"
     if not process.running:
         return "stopped" if process.asked_to_stop else "finished" if process.status == 0 else process.ending
     if process.asked_to_stop:
@@ -93,8 +112,9 @@ def _number(value: float | None, form: str) -> str:
 class LogTail:
     """The lines of a file that grows."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, begin: int = 0) -> None:
         self._path = path
+        self._begin = begin
         self._file: io.BufferedReader | None = None
         self._rest = b""
 
@@ -103,6 +123,7 @@ class LogTail:
         if self._file is None:
             with contextlib.suppress(FileNotFoundError):
                 self._file = self._path.open("rb")
+                self._file.seek(self._begin)
         if self._file is None:
             return []
         *lines, self._rest = (self._rest + self._file.read(-1 if last else _CHUNK)).split(b"\n")
@@ -129,7 +150,7 @@ class PlainView:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._tail = LogTail(job.shown_log) if job.shown_log else None
+        self._tail = job.shown_log
         self._next = time.monotonic() + _LINES_EVERY
 
     def update(self) -> None:
@@ -148,7 +169,7 @@ class PlainView:
 
     def _follow(self, *, last: bool = False) -> None:
         for line in self._tail.new_lines(last=last) if self._tail else []:
-            print(line, flush=True)
+            show(line)
 
     def _lines(self) -> bool:
         """Says how each worker does, and whether any has told."""
@@ -170,7 +191,7 @@ class LiveView:
         from rich.live import Live
 
         self._job = job
-        self._tail = LogTail(job.shown_log) if job.shown_log else None
+        self._tail = job.shown_log
         self._lines: deque[str] = deque(maxlen=_TAIL)
         self._next = 0.0
         # Painted from the launch's own loop: no thread is wanted here.

@@ -1,0 +1,267 @@
+"""The folder that a job can be resumed from.
+
+    DIR/job.json      what was started, and how it ended
+    DIR/lock          held by the launch that runs the job; its process number is in it
+    DIR/server-0/ …   what each server keeps
+
+``job.json`` is there, whole, before any process is started, so whatever servers leave behind is some job's. A launch
+that is killed leaves it saying that the job runs; the lock, which ends with the launch and its processes, says that it
+does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from flota.errors import InvalidArgument, SystemFailure
+from flota.launch.guard import runs
+
+FORMAT = 1
+
+RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
+_STATES = (RUNNING, FINISHED, FAILED, STOPPED)
+
+_RECORD, _DRAFT, _LOCK, _SERVERS = "job.json", "job.json.new", "lock", "server-*"
+
+# A launch that was killed has a guard, which ends its processes before it lets go of the lock.
+_GUARD_WAIT = 10.0
+_LOOK = 0.02
+
+
+@dataclass(frozen=True)
+class Record:
+    """What ``job.json`` says."""
+
+    script: str
+    script_args: list[str]
+    server_num: int
+    worker_num: int
+    flags: dict[str, Any]  # those that a resumed job takes over where nothing else is said
+    folder: str  # where the launch was started: relative paths are from here
+    started: str
+    state: str = RUNNING
+    restarts: dict[str, int] = field(default_factory=dict)  # by process: its FLOTA_RESTARTS
+    flota: str = field(default_factory=lambda: metadata.version("flota"))
+    format: int = FORMAT
+
+
+_TYPES = {
+    "script": str, "script_args": list, "server_num": int, "worker_num": int, "flags": dict, "folder": str,
+    "started": str, "state": str, "restarts": dict, "flota": str, "format": int,
+}  # fmt: skip
+
+
+def _read(file: Path) -> Record:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidArgument(f"there is no job in {file.parent} to resume ({file} is not there)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"cannot read {file}: {error}") from error
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{file} is damaged: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise InvalidArgument(f"{file} has format {found}, and this flota reads format {FORMAT} only")
+    wrong = [name for name, kind in _TYPES.items() if not isinstance(values.get(name), kind)]
+    wrong += sorted(set(values) - set(_TYPES))
+    if not wrong:
+        record = Record(**values)
+        if record.state in _STATES and all(isinstance(count, int) for count in record.restarts.values()):
+            return record
+        wrong = ["state or restarts"]
+    raise InvalidArgument(f"{file} is damaged: {', '.join(wrong)} cannot be as written there")
+
+
+class DurableFolder:
+    """The folder, held by this launch until ``close``."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+        self._record: Record | None = None
+
+    @classmethod
+    def claim(cls, path: Path, *, make: bool) -> DurableFolder:
+        """Takes the folder; refused while another launch has it. ``make``: it need not be there yet."""
+        try:
+            if make:
+                path.mkdir(parents=True, exist_ok=True)
+            elif not (path / _RECORD).exists():
+                raise InvalidArgument(_nothing_to_resume(path))
+            return cls(path, _locked(path))
+        except OSError as error:
+            if isinstance(error, SystemFailure):
+                raise
+            raise SystemFailure(
+                f"--durable={path}: {error.strerror}: {error.filename}; name another folder, or do without it: "
+                "--no_durable"
+            ) from error
+
+    @property
+    def lock(self) -> int:
+        return self._lock
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    @property
+    def holds_anything(self) -> bool:
+        """Whether servers have kept something by now: without, a resumed job begins at its beginning."""
+        return any(self.path.glob(_SERVERS))
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each process was started before this launch."""
+        return dict(self._known.restarts)
+
+    def resume(self) -> Record:
+        """What is to be gone on with; refused where that is over, or another flota's."""
+        record = _read(self.path / _RECORD)
+        if record.state == FINISHED:
+            raise InvalidArgument(f"the job in {self.path} has finished: there is nothing to resume")
+        mine = metadata.version("flota")
+        if record.flota != mine:
+            raise InvalidArgument(
+                f"the job in {self.path} is flota {record.flota}'s, and this is flota {mine}: resume it with that one"
+            )
+        return record
+
+    def begin(self, record: Record) -> str | None:
+        """Writes down the job, which is new or goes on. Requires: ``make_room``, or ``resume``, passed."""
+        self._record = record
+        return self._write()
+
+    def make_room(self, aside: Path) -> bool:
+        """Prepares the folder for a new job. One that did not finish is moved aside, and replaces what is there;
+        returns whether there was one."""
+        self._refuse_others()
+        if not (self.path / _RECORD).exists():
+            if self.holds_anything:
+                raise InvalidArgument(
+                    f"{self.path} holds what servers kept, and no {_RECORD}: it is no launch's; name another folder "
+                    "with --durable, or take it away"
+                )
+            return False
+        with contextlib.suppress(InvalidArgument):
+            if _read(self.path / _RECORD).state == FINISHED:
+                self._remove_servers()
+        if not self.holds_anything:
+            return False
+        self._move_to(aside)
+        return True
+
+    def started_again(self, name: str, restarts: int) -> str | None:
+        return self._change(restarts={**self._known.restarts, name: restarts})
+
+    def end(self, state: str, *, keep: bool) -> str | None:
+        """Notes how the job ended. What the servers of a finished one kept is removed, unless it is to be kept."""
+        trouble = self._change(state=state)
+        if state != FINISHED or keep:
+            return trouble
+        self._remove_servers()
+        return self._write() if trouble else None  # there may be room now
+
+    @property
+    def _known(self) -> Record:
+        assert self._record is not None, "begin() comes first"
+        return self._record
+
+    def _change(self, **values: Any) -> str | None:
+        self._record = dataclasses.replace(self._known, **values)
+        return self._write()
+
+    def _write(self) -> str | None:
+        """Replaces ``job.json`` at once, or says why not: a full disk is no reason to end a job that runs."""
+        draft = self.path / _DRAFT
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump(dataclasses.asdict(self._known), file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path / _RECORD)
+        except OSError as error:
+            return f"{self.path / _RECORD} could not be written: {error.strerror}"
+        return None
+
+    def _refuse_others(self) -> None:
+        known = {_RECORD, _DRAFT, _LOCK, *(file.name for file in self.path.glob(_SERVERS))}
+        others = sorted(file.name for file in self.path.iterdir() if file.name not in known)
+        if others:
+            raise InvalidArgument(
+                f"--durable={self.path}: there are other things in it ({others[0]}); name a folder for this alone"
+            )
+
+    def _remove_servers(self) -> None:
+        for folder in self.path.glob(_SERVERS):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _move_to(self, aside: Path) -> None:
+        try:
+            if aside.exists():
+                if not (aside / _RECORD).exists():
+                    raise InvalidArgument(
+                        f"the unfinished job in {self.path} would be moved to {aside}, and something else is there: "
+                        "take it away, or resume the job with --resume"
+                    )
+                with contextlib.closing(DurableFolder.claim(aside, make=False)):
+                    shutil.rmtree(aside)
+            self.path.rename(aside)
+            self.path.mkdir()
+            lock = _locked(self.path)
+        except OSError as error:
+            if isinstance(error, SystemFailure):
+                raise
+            raise SystemFailure(f"cannot move {self.path} to {aside}: {error.strerror}") from error
+        self.close()
+        self._lock = lock
+
+
+def _nothing_to_resume(path: Path) -> str:
+    elsewhere = sorted(str(file.parent) for file in path.parent.glob(f"{path.name}-*/{_RECORD}"))
+    if elsewhere:
+        return (
+            f"there is no job in {path}, and one of several hosts in {', '.join(elsewhere)}: give the same --ips, or "
+            "--servers and --workers, as before"
+        )
+    return f"there is no job in {path} to resume: --log_dir or --durable says where one is"
+
+
+def _locked(path: Path) -> int:
+    """The folder's lock, taken. It is not inherited by what is started; the guard has it, too."""
+    file = path / _LOCK
+    deadline = time.monotonic() + _GUARD_WAIT
+    while True:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 32).decode(errors="replace").strip()
+            os.close(lock)
+            if (holder.isdecimal() and runs(int(holder))) or time.monotonic() > deadline:
+                raise SystemFailure(
+                    f"another launch (pid {holder or 'unknown'}) runs a job in {path}: wait for its end or stop it; a "
+                    "job beside it needs another --log_dir or --durable"
+                ) from None
+            time.sleep(_LOOK)
+            continue
+        # Between the two calls the folder may have been moved aside, and the lock with it.
+        if file.exists() and os.path.samestat(os.fstat(lock), file.stat()):
+            os.ftruncate(lock, 0)
+            with contextlib.suppress(OSError):  # a full disk; the number is for messages
+                os.write(lock, f"{os.getpid()}\n".encode())
+            return lock
+        os.close(lock)

@@ -1,0 +1,110 @@
+"""A launch that goes on with an earlier one's job: what the command line leaves out is as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flota import config
+from flota.errors import InvalidArgument
+from flota.launch.arguments import Arguments
+from flota.launch.durable import RUNNING, Record
+from flota.launch.hosts import split
+from flota.launch.plan import Plan, make_plan
+
+# Where processes run, and how servers keep what they have. Not part of it: what is this launch's alone, as its view.
+_TAKEN_OVER = (
+    "gpus", "ips", "servers", "workers", "paddle", "durable_sync", "snapshot_seconds", "snapshot_mb",
+)  # fmt: skip
+_PLACES = ("ips", "servers", "workers")
+
+
+def _folder(arguments: Arguments) -> Path:
+    return Path(arguments.durable or config.durable_dir() or Path(arguments.log_dir) / "durable")
+
+
+def durable_place(plan: Plan, suffix: str = "") -> Path:
+    """The folder that this host's part of the job can be resumed from.
+
+    Hosts of one job may see one file system: each has a folder of its own, named after it.
+    """
+    folder = _folder(plan.arguments)
+    return folder.with_name(folder.name + suffix + ("" if plan.alone else f"-{plan.members[0].endpoint.address}"))
+
+
+def new_record(asked: Arguments, plan: Plan) -> Record:
+    """``asked``: the arguments as they were given; those of the plan have places filled in that may be others next
+    time."""
+    return Record(
+        script=asked.training_script,
+        script_args=asked.training_script_args,
+        server_num=len(plan.servers),
+        worker_num=len(plan.workers),
+        flags={name: getattr(asked, name) for name in _TAKEN_OVER},
+        folder=str(Path.cwd()),
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+    )
+
+
+def resumed_record(record: Record, plan: Plan) -> Record:
+    """Every process of this host is started once more."""
+    again = {member.name: record.restarts.get(member.name, 0) + 1 for member in plan.members}
+    return replace(record, state=RUNNING, restarts={**record.restarts, **again})
+
+
+def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
+    """The plan of the job, from what is said now and else from what was; refused where the two contradict."""
+    _refuse_contradictions(arguments, record, where)
+    script = Path(record.script)
+    if not script.is_file():
+        raise InvalidArgument(
+            f"the job's script {script} is not there (in {Path.cwd()}); the job was started in {record.folder}"
+        )
+    flags: dict[str, Any] = {name: value for name, value in record.flags.items() if name in _TAKEN_OVER}
+    if any(getattr(arguments, name) for name in _PLACES):
+        flags = {name: value for name, value in flags.items() if name not in _PLACES}
+    return make_plan(
+        replace(
+            arguments,
+            training_script=record.script,
+            training_script_args=record.script_args,
+            server_num=record.server_num,
+            worker_num=record.worker_num,
+            **{name: getattr(arguments, name) or value for name, value in flags.items()},
+        )
+    )
+
+
+def _refuse_contradictions(arguments: Arguments, record: Record, where: Path) -> None:
+    job = f"the job in {where}"
+    for noun, asked, has in (
+        ("servers", arguments.server_num or len(split(arguments.servers)), record.server_num),
+        ("workers", arguments.worker_num or len(split(arguments.workers)), record.worker_num),
+    ):
+        if asked and asked != has:
+            raise InvalidArgument(f"--resume: {job} has {has} {noun}, and this command asks for {asked}: leave it out")
+    if not arguments.training_script:
+        return
+    if Path(arguments.training_script).resolve() != Path(record.folder, record.script).resolve():
+        raise InvalidArgument(
+            f"--resume: {job} runs {record.script}, and this command {arguments.training_script}: leave the script out"
+        )
+    if arguments.training_script_args != record.script_args:
+        raise InvalidArgument(
+            f"--resume: {job} runs {record.script} with {' '.join(record.script_args) or 'no arguments'}, and this "
+            f"command with {' '.join(arguments.training_script_args) or 'none'}: leave the script and its arguments out"
+        )
+
+
+def how_to_resume(plan: Plan, suffix: str = "") -> str:
+    """The command that goes on with this job, or with the one whose folder has a suffix to its name."""
+    arguments = plan.arguments
+    words = ["flota launch --resume"]
+    if suffix or arguments.durable:
+        folder = _folder(arguments)
+        words.append(f"--durable={folder.with_name(folder.name + suffix)}")
+    if arguments.log_dir != "log":
+        words.append(f"--log_dir={arguments.log_dir}")
+    return " ".join(words) + ("" if plan.alone else " and the flags of before, on each host")
