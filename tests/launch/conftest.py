@@ -13,8 +13,10 @@ def start(tmp_path):
     started = []
 
     def start(script, *flags, module="flota.launch", arguments=(), **settings):
-        (tmp_path / "train.py").write_text(PRELUDE + textwrap.dedent(script))
-        command = [sys.executable, "-m", *module.split(), *flags, "train.py", *arguments]
+        command = [sys.executable, "-m", *module.split(), *flags]
+        if script is not None:  # a launch that goes on with a job needs none
+            (tmp_path / "train.py").write_text(PRELUDE + textwrap.dedent(script))
+            command += ["train.py", *arguments]
         launch = Launch(tmp_path, command, clean_environment(**settings))
         started.append(launch)
         return launch

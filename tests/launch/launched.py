@@ -30,6 +30,7 @@ servers = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
 endpoint = os.environ.get("POD_IP", "") + ":" + os.environ.get("PADDLE_PORT", "")
 index = servers.index(endpoint) if is_server else int(os.environ["PADDLE_TRAINER_ID"])
 me = f"{'server' if is_server else 'worker'}.{index}"
+restarts = int(os.environ["FLOTA_RESTARTS"])
 Path("pids").mkdir(exist_ok=True)
 
 
@@ -47,6 +48,10 @@ def wait_for_the_end_of(name):
     wait_for(name)
     while Path("/proc", Path(f"pids/{name}").read_text()).exists():
         time.sleep(0.001)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def serve():

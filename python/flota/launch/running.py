@@ -151,7 +151,7 @@ class Launch:
                     return sorted(failed, key=lambda process: ((process.status or 0) >= 0, process in self._workers))
                 # Workers on other hosts may go on: the servers know when all are done, this launch does not.
                 waited_for = self._workers if self._plan.alone else self._processes
-                if all(process in ended and not process.waiting for process in waited_for):
+                if not any(process.running or process.waiting for process in waited_for):
                     return []
                 view.update()
                 selector.select(_TICK)
