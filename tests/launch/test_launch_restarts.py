@@ -13,7 +13,7 @@ from flota import config
 from flota.errors import InvalidArgument
 from flota.launch import view
 from flota.launch.arguments import parse
-from flota.launch.hosts import Endpoint
+from flota.launch.hosts import Endpoint, free_ports
 from flota.launch.plan import Member
 from flota.launch.processes import Process
 from flota.launch.restarts import FORGIVEN_AFTER, OWN_ERROR_WITHIN, Ending, judge
@@ -38,6 +38,7 @@ def test_what_a_signal_ended_is_started_again(status):
     ("status", "how", "reason"),
     [
         (FAILED, {}, "an error in the first 60 s is taken for the script's own, and would come again"),
+        (255, {"ran": 59}, "an error in the first 60 s is taken for the script's own, and would come again"),
         (USAGE, {"ran": 5000}, "exit status 2 says that it was called wrongly"),
         (KILLED, {"role": "server", "durable": False}, "with --no_durable a server has nothing to come back with"),
         (KILLED, {"used": 3}, "it has had 3 restarts already (--max_restarts=3)"),
@@ -201,6 +202,25 @@ def test_servers_that_have_ended_come_back_for_a_worker_that_was_killed_after_tr
     launch = start(script)
     assert launch.wait() == 0, launch.output
     assert "restarts: worker 0 1, server 0 1" in launch.output
+
+
+def test_on_several_hosts_each_launch_starts_its_own_again(start):
+    script = """
+    ready(name=f"{me}.{restarts}")
+    if me == "worker.1" and restarts == 0:
+        die()
+    if is_server:
+        wait_for("worker.1.1")
+    """
+    server, worker = free_ports("127.0.0.1", 2)
+    lists = [
+        f"--servers=10.255.255.1:{server},127.0.0.1:{server}",
+        f"--workers=10.255.255.1:{worker},127.0.0.1:{worker}",
+    ]
+    launch = start(script, *lists, "--insecure", FLOTA_SECRET="x" * 32)
+    assert launch.wait() == 0, launch.output
+    assert "restarts: worker 1 1; logs in log\n" in launch.output
+    assert json.loads((launch.folder / "log/durable-127.0.0.1/job.json").read_text())["restarts"] == {"worker 1": 1}
 
 
 def test_a_full_disk_is_no_reason_to_end(tmp_path):

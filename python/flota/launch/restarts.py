@@ -18,7 +18,7 @@ OWN_ERROR_WITHIN = 60.0
 LONGEST_WAIT = 30.0
 
 _CALLED_WRONGLY = 2  # what argparse and every shell end with
-_SIGNALLED = 128  # a shell adds the number of the signal that ended what it ran
+_SIGNALLED = range(129, 129 + 64)  # a shell adds 128 to the number of the signal that ended what it ran
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _reason_against(ending: Ending, *, durable: bool) -> str:
         return "with --no_durable a server has nothing to come back with"
     if ending.status == _CALLED_WRONGLY:
         return "exit status 2 says that it was called wrongly"
-    signalled = ending.status < 0 or ending.status > _SIGNALLED
+    signalled = ending.status < 0 or ending.status in _SIGNALLED
     if not signalled and not ending.may_pass and ending.ran < OWN_ERROR_WITHIN:
         return f"an error in the first {OWN_ERROR_WITHIN:.0f} s is taken for the script's own, and would come again"
     return ""
