@@ -22,6 +22,7 @@ from waiting import wait_until
 # --- what is decided ---
 
 KILLED, FAILED, USAGE = -signal.SIGKILL, 1, 2
+EMPTY = "it has kept nothing on disk (--durable), and would come back empty"
 
 
 def verdict(status, *, role="worker", ran=1.0, used=0, may_pass=False, most=3, durable=True):
@@ -40,7 +41,7 @@ def test_what_a_signal_ended_is_started_again(status):
         (FAILED, {}, "an error in the first 60 s is taken for the script's own, and would come again"),
         (255, {"ran": 59}, "an error in the first 60 s is taken for the script's own, and would come again"),
         (USAGE, {"ran": 5000}, "exit status 2 says that it was called wrongly"),
-        (KILLED, {"role": "server", "durable": False}, "with --no_durable a server has nothing to come back with"),
+        (KILLED, {"role": "server", "durable": False}, EMPTY),
         (KILLED, {"used": 3}, "it has had 3 restarts already (--max_restarts=3)"),
         (0, {"role": "server"}, ""),
         (KILLED, {"most": 0}, ""),
@@ -167,10 +168,28 @@ def test_without_durable_state_a_dead_server_ends_the_job(start):
     script = TELL + "ready()\nwait_for('worker.0')\nif is_server:\n    die()\ntime.sleep(600)"
     launch = start(script, "--no-durable", FLOTA_DURABLE_DIR="elsewhere")
     assert launch.wait() == 128 + signal.SIGKILL
-    assert "server 0 is not started again: with --no_durable a server has nothing to come back with" in launch.output
+    assert f"server 0 is not started again: {EMPTY}" in launch.output
     assert starts(launch, "server.0")[0]["FLOTA_DURABLE_DIR"] == ""
     assert not (launch.folder / "log" / "durable").exists()
     assert "--resume" not in launch.output
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_server_that_would_come_back_empty_ends_the_job(start, keeps):
+    script = """
+    from flota import report
+    if is_server:
+        if sys.argv[1] == "True":
+            Path(os.environ["FLOTA_DURABLE_DIR"], "server-0").mkdir(exist_ok=True)
+        wait_for("worker.0")
+        die() if restarts == 0 else serve()
+    report.step(1, samples=1)
+    ready()
+    wait_for("server.0")
+    """
+    launch = start(script, arguments=[str(keeps)])
+    assert launch.wait() == (0 if keeps else 137), launch.output
+    assert (f"server 0 is not started again: {EMPTY}" in launch.output) == (not keeps)
 
 
 def test_a_signal_ends_a_launch_that_waits_to_start_a_process_again(start):
@@ -206,11 +225,15 @@ def test_servers_that_have_ended_come_back_for_a_worker_that_was_killed_after_tr
 
 def test_on_several_hosts_each_launch_starts_its_own_again(start):
     script = """
+    from flota import report
     ready(name=f"{me}.{restarts}")
-    if me == "worker.1" and restarts == 0:
-        die()
     if is_server:
-        wait_for("worker.1.1")
+        wait_for("worker.1.done")
+        sys.exit(0)
+    if restarts == 0:
+        die()
+    report.finished()
+    ready(name="worker.1.done")
     """
     server, worker = free_ports("127.0.0.1", 2)
     lists = [

@@ -171,7 +171,9 @@ def test_a_command_that_contradicts_the_job_is_refused(capsys, flags, reason):
         ({"format": 9}, "log/durable/job.json has format 9, and this flota reads format 1 only"),
         ({"script": "gone.py"}, "the job's script gone.py is not there"),
         ({"server_num": "two"}, "log/durable/job.json is damaged: server_num cannot be as written there"),
-        ({"restarts": {"worker 0": "many"}}, "log/durable/job.json is damaged: state or restarts"),
+        ({"restarts": {"worker 0": "many"}}, "log/durable/job.json is damaged: restarts cannot be as written there"),
+        ({"script_args": [1]}, "log/durable/job.json is damaged: script_args cannot be as written there"),
+        ({"flags": {"gpus": 5}}, "job.json in log/durable is damaged: a flag gpus with the value 5"),
     ],
 )
 def test_a_job_that_cannot_go_on_is_refused(capsys, changes, reason):

@@ -79,9 +79,14 @@ def _read(file: Path) -> Record:
     wrong += sorted(set(values) - set(_TYPES))
     if not wrong:
         record = Record(**values)
-        if record.state in _STATES and all(isinstance(count, int) for count in record.restarts.values()):
+        right = {
+            "state": record.state in _STATES,
+            "restarts": all(isinstance(count, int) for count in record.restarts.values()),
+            "script_args": all(isinstance(word, str) for word in record.script_args),
+        }
+        if all(right.values()):
             return record
-        wrong = ["state or restarts"]
+        wrong = [name for name, holds in right.items() if not holds]
     raise InvalidArgument(f"{file} is damaged: {', '.join(wrong)} cannot be as written there")
 
 
@@ -121,6 +126,10 @@ class DurableFolder:
     def holds_anything(self) -> bool:
         """Whether servers have kept something by now: without, a resumed job begins at its beginning."""
         return any(self.path.glob(_SERVERS))
+
+    def holds(self, server: int) -> bool:
+        """Whether this server has kept something."""
+        return (self.path / _SERVERS.replace("*", str(server))).is_dir()
 
     @property
     def restarts(self) -> dict[str, int]:

@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(ending: Ending, most: int, *, durable: bool) -> Verdict:
-    """``most``: restarts that a process may have. ``durable``: servers find what they had."""
+    """``most``: restarts that a process may have. ``durable``: if it is a server, it finds what it had."""
     if most == 0 or ending.status == 0:
         return Verdict(None)
     reason = _reason_against(ending, durable=durable)
@@ -60,7 +60,7 @@ def judge(ending: Ending, most: int, *, durable: bool) -> Verdict:
 
 def _reason_against(ending: Ending, *, durable: bool) -> str:
     if ending.role == "server" and not durable:
-        return "with --no_durable a server has nothing to come back with"
+        return "it has kept nothing on disk (--durable), and would come back empty"
     if ending.status == _CALLED_WRONGLY:
         return "exit status 2 says that it was called wrongly"
     signalled = ending.status < 0 or ending.status in _SIGNALLED

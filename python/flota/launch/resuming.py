@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from flota import config
 from flota.errors import InvalidArgument
@@ -15,9 +15,10 @@ from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
 
 # Where processes run, and how servers keep what they have. Not part of it: what is this launch's alone, as its view.
-_TAKEN_OVER = (
-    "gpus", "ips", "servers", "workers", "paddle", "durable_sync", "snapshot_seconds", "snapshot_mb",
-)  # fmt: skip
+_TAKEN_OVER = {
+    "gpus": str, "ips": str, "servers": str, "workers": str, "paddle": bool, "durable_sync": bool,
+    "snapshot_seconds": float, "snapshot_mb": int,
+}  # fmt: skip
 _PLACES = ("ips", "servers", "workers")
 
 
@@ -42,7 +43,7 @@ def new_record(asked: Arguments, plan: Plan) -> Record:
         script_args=asked.training_script_args,
         server_num=len(plan.servers),
         worker_num=len(plan.workers),
-        flags={name: getattr(asked, name) for name in _TAKEN_OVER},
+        flags={name: getattr(asked, name) for name in _TAKEN_OVER if getattr(asked, name)},
         folder=str(Path.cwd()),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
     )
@@ -62,7 +63,10 @@ def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
         raise InvalidArgument(
             f"the job's script {script} is not there (in {Path.cwd()}); the job was started in {record.folder}"
         )
-    flags: dict[str, Any] = {name: value for name, value in record.flags.items() if name in _TAKEN_OVER}
+    flags = dict(record.flags)
+    for name, value in flags.items():
+        if name not in _TAKEN_OVER or not isinstance(value, _TAKEN_OVER[name]):
+            raise InvalidArgument(f"job.json in {where} is damaged: a flag {name} with the value {value!r}")
     if any(getattr(arguments, name) for name in _PLACES):
         flags = {name: value for name, value in flags.items() if name not in _PLACES}
     return make_plan(
@@ -102,9 +106,9 @@ def how_to_resume(plan: Plan, suffix: str = "") -> str:
     """The command that goes on with this job, or with the one whose folder has a suffix to its name."""
     arguments = plan.arguments
     words = ["flota launch --resume"]
-    if suffix or arguments.durable:
+    if suffix or arguments.durable or config.durable_dir():
         folder = _folder(arguments)
-        words.append(f"--durable={folder.with_name(folder.name + suffix)}")
+        words.append(shlex.quote(f"--durable={folder.with_name(folder.name + suffix)}"))
     if arguments.log_dir != "log":
-        words.append(f"--log_dir={arguments.log_dir}")
+        words.append(shlex.quote(f"--log_dir={arguments.log_dir}"))
     return " ".join(words) + ("" if plan.alone else " and the flags of before, on each host")

@@ -70,6 +70,7 @@ class Launch:
         self._job = Job(script, [*self._workers, *self._servers], self._progress, time.monotonic())
         self._told_nan: set[int] = set()
         self._environments: dict[str, dict[str, str]] = {}
+        self._has_trained = False
         self._refusals: dict[str, str] = {}  # why a process that failed was not started again
 
     def run(self, view: str) -> int:
@@ -143,6 +144,7 @@ class Launch:
                 # In this order: a server that ends because all workers are done does so after they have said it.
                 ended = [process for process in self._processes if process.poll()]
                 self._progress.receive()
+                self._has_trained = self._has_trained or self._progress.steps is not None
                 self._tell_nan()
                 failed = [process for process in ended if self._has_failed(process) and not self._waits(process)]
                 self._start_what_is_due()
@@ -181,7 +183,7 @@ class Launch:
 
     def _judge(self, process: Process, ending: Ending, what: str) -> bool:
         most = self._plan.arguments.max_restarts
-        verdict = judge(ending, most, durable=self._durable is not None)
+        verdict = judge(ending, most, durable=self._comes_back(process))
         if verdict.wait is None:
             self._refusals[process.name] = verdict.reason
             return False
@@ -189,14 +191,20 @@ class Launch:
         say(f"{what}; starting it again in {verdict.wait:g} s ({verdict.restart} of {most})")
         return True
 
+    def _comes_back(self, process: Process) -> bool:
+        """Whether nothing is lost with this process: it is a worker, has kept what it had, or had nothing yet."""
+        if process in self._workers:
+            return True
+        return self._durable is not None and (self._durable.holds(process.member.index) or not self._has_trained)
+
     def _start_what_is_due(self) -> None:
         for process in self._processes:
             if process.due is None or time.monotonic() < process.due:
                 continue
-            if process in self._workers and self._plan.alone and self._durable:
+            if process in self._workers and self._plan.alone:
                 # It was killed between its last word to the servers and its end; they had no more to wait for.
                 for server in self._servers:
-                    if server.status == 0:
+                    if server.status == 0 and self._comes_back(server):
                         self._start_again(server)
             self._start_again(process)
 
