@@ -139,8 +139,8 @@ def _above_0(name: str, default: float, unit: str) -> float:
     return number
 
 
-def durable_dir() -> str:
-    """The folder under which servers keep what they have: ``FLOTA_DURABLE_DIR``, or nothing."""
+def durable_folder() -> str:
+    """The folder in which each server of the job keeps what must outlive it: ``FLOTA_DURABLE_DIR``, or nothing."""
     return os.environ.get(DURABLE_DIR, "")
 
 

@@ -51,6 +51,8 @@ def test_heter_workers_are_refused(flag):
         (["--worker_num=2", "--trainer_num=3"], "--trainer_num=3 contradicts --worker_num=2, given before it"),
         (["--http_port=0"], "a port is between 1 and 65535, not 0"),
         (["--timeout=soon"], "invalid number value: 'soon'"),
+        (["--max_restarts=-1"], "must not be negative, not -1"),
+        (["--snapshot_seconds=0"], "must be above 0 and below 1e9, not 0"),
         (["--view=colourful"], "invalid choice: 'colourful'"),
     ],
 )
@@ -89,5 +91,7 @@ def test_help_names_every_flag(capsys):
         main(["--help"])
     text = capsys.readouterr().out
     for flag in ("gpus", "devices", "http_port", "ips", "log_dir", "nproc_per_node", "server_num", "servers",
-                 "worker_num", "trainer_num", "workers", "trainers", "timeout", "view", "heter"):  # fmt: skip
+                 "worker_num", "trainer_num", "workers", "trainers", "timeout", "view", "heter", "resume",
+                 "max_restarts", "durable", "no_durable", "durable_sync", "snapshot_seconds", "snapshot_mb",
+                 "keep_durable"):  # fmt: skip
         assert flag in text

@@ -246,16 +246,17 @@ def test_on_several_hosts_each_launch_starts_its_own_again(start):
     assert json.loads((launch.folder / "log/durable-127.0.0.1/job.json").read_text())["restarts"] == {"worker 1": 1}
 
 
-def test_a_full_disk_is_no_reason_to_end(tmp_path):
+@pytest.mark.parametrize(("ending", "status"), [("die()", 0), ("sys.exit(3)", 3)])
+def test_a_full_disk_is_no_reason_to_end(tmp_path, ending, status):
     """The launch's own output goes nowhere, and job.json cannot be written once the job runs."""
-    script = """
-ready(name=f"{me}.{restarts}")
+    script = f"""
+ready(name=f"{{me}}.{{restarts}}")
 if is_server:
     Path("log/durable/job.json.new").mkdir()
     serve()
 wait_for("server.0")
 if restarts == 0:
-    die()
+    {ending}
 """
     (tmp_path / "train.py").write_text(PRELUDE + script)
     command = [sys.executable, "-m", "flota.launch", "train.py"]
@@ -263,8 +264,8 @@ if restarts == 0:
         done = subprocess.run(
             command, cwd=tmp_path, stdout=full, stderr=full, timeout=15, env=clean_environment(), check=False
         )
-    assert done.returncode == 0
-    assert (tmp_path / "pids" / "worker.0.1").exists()
+    assert done.returncode == status
+    assert (tmp_path / "pids" / "worker.0.1").exists() == (status == 0)
 
 
 def test_the_view_shows_what_waits_and_what_was_started_again(tmp_path):

@@ -119,7 +119,7 @@ def test_servers_are_told_where_and_how_to_keep_what_they_have(start):
     names = ("DURABLE_DIR", "DURABLE_SYNC", "SNAPSHOT_SECONDS", "SNAPSHOT_MB")
     assert [server[f"FLOTA_{name}"] for name in names] == [str(launch.folder / "x/y"), "1", "2.5", "64"]
     assert worker["FLOTA_DURABLE_DIR"] == ""
-    assert "durable_sync: True\nsnapshot_mb: 64\nsnapshot_seconds: 2.5\n" in launch.output
+    assert "durable_sync: True\nsnapshot_mb: 64.0\nsnapshot_seconds: 2.5\n" in launch.output
 
 
 # --- what is refused ---

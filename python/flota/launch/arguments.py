@@ -41,7 +41,7 @@ class Arguments:
     resume: bool
     server_num: int | None
     servers: str
-    snapshot_mb: int | None
+    snapshot_mb: float | None
     snapshot_seconds: float | None
     training_script: str
     training_script_args: list[str]
@@ -97,23 +97,13 @@ _seconds.__name__ = "number"
 
 
 def _above_zero(text: str) -> float:
-    number = _seconds(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError("must be above 0")
+    number = float(text)
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError(f"must be above 0 and below 1e9, not {text}")
     return number
 
 
 _above_zero.__name__ = "number"
-
-
-def _megabytes(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
-    return number
-
-
-_megabytes.__name__ = "number"
 
 
 class _Parser:
@@ -246,7 +236,7 @@ def _add_recovery(parser: _Parser) -> None:
         recovery, "--snapshot_seconds", type=_above_zero, metavar="S", help="seconds between two snapshots of a server"
     )
     parser.add(
-        recovery, "--snapshot_mb", type=_megabytes, metavar="M", help="megabytes of log after which a snapshot is due"
+        recovery, "--snapshot_mb", type=_above_zero, metavar="M", help="MiB of log after which a snapshot is due"
     )
     parser.add(
         recovery, "--keep_durable", action="store_true", help="leave what servers kept, also when the job has finished"

@@ -73,14 +73,14 @@ def durable_environment(arguments: Arguments, member: Member, folder: Path | Non
     """Where and how a server keeps what it has. Other processes are told of no folder, also where the launcher was: a
     server that a worker starts for itself is none of the job's."""
     if member.role != "server" or folder is None:
-        return {config.DURABLE_DIR: ""} if config.durable_dir() else {}
+        return {config.DURABLE_DIR: ""} if config.durable_folder() else {}
     settings = {config.DURABLE_DIR: str(folder.resolve())}
     if arguments.durable_sync:
         settings[config.DURABLE_SYNC] = "1"
     if arguments.snapshot_seconds is not None:
         settings[config.SNAPSHOT_SECONDS] = f"{arguments.snapshot_seconds:.10g}"
     if arguments.snapshot_mb is not None:
-        settings[config.SNAPSHOT_MB] = str(arguments.snapshot_mb)
+        settings[config.SNAPSHOT_MB] = f"{arguments.snapshot_mb:.10g}"
     return settings
 
 

@@ -112,12 +112,13 @@ def _launch(argv: Sequence[str] | None, prog: str) -> int:
 
 def _flush() -> None:
     """What a full disk has not taken by now is given up: at exit, Python would make a failure of it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "flota launch") -> int:

@@ -17,13 +17,13 @@ from flota.launch.plan import Plan, make_plan
 # Where processes run, and how servers keep what they have. Not part of it: what is this launch's alone, as its view.
 _TAKEN_OVER = {
     "gpus": str, "ips": str, "servers": str, "workers": str, "paddle": bool, "durable_sync": bool,
-    "snapshot_seconds": float, "snapshot_mb": int,
+    "snapshot_seconds": float, "snapshot_mb": float,
 }  # fmt: skip
 _PLACES = ("ips", "servers", "workers")
 
 
 def _folder(arguments: Arguments) -> Path:
-    return Path(arguments.durable or config.durable_dir() or Path(arguments.log_dir) / "durable")
+    return Path(arguments.durable or config.durable_folder() or Path(arguments.log_dir) / "durable")
 
 
 def durable_place(plan: Plan, suffix: str = "") -> Path:
@@ -106,7 +106,7 @@ def how_to_resume(plan: Plan, suffix: str = "") -> str:
     """The command that goes on with this job, or with the one whose folder has a suffix to its name."""
     arguments = plan.arguments
     words = ["flota launch --resume"]
-    if suffix or arguments.durable or config.durable_dir():
+    if suffix or arguments.durable or config.durable_folder():
         folder = _folder(arguments)
         words.append(shlex.quote(f"--durable={folder.with_name(folder.name + suffix)}"))
     if arguments.log_dir != "log":
