@@ -139,11 +139,6 @@ def _above_0(name: str, default: float, unit: str) -> float:
     return number
 
 
-def durable_folder() -> str:
-    """The folder in which each server of the job keeps what must outlive it: ``FLOTA_DURABLE_DIR``, or nothing."""
-    return os.environ.get(DURABLE_DIR, "")
-
-
 def restarts() -> int:
     """How often this process was started before, as the launcher counts: ``FLOTA_RESTARTS``, or 0."""
     text = os.environ.get(RESTARTS) or "0"
