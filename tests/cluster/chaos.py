@@ -120,7 +120,7 @@ def run_tables(seed, folder):
             pusher.join(60)
             if pusher.is_alive() or pusher.error is not None:
                 return what, f"a client failed: {pusher.error or 'it hangs'}"
-        table = cluster.client().open_table("rows")
+        table = cluster.client().table("rows")
         found = np.asarray(table.pull(np.arange(KEYS), create=False))
         expected = np.sum([pusher.expected for pusher in pushers], axis=0)
         wrong = np.flatnonzero((found != expected[:, None]).any(axis=1))

@@ -37,7 +37,7 @@ class Outcome:
 
     error: str = ""
     ended: str = ""  # how, in the matrix's words
-    recovery: float | None = None  # seconds from the fault until every worker had made a step again
+    recovery: float | None = None  # seconds: the longest pause between two steps of a worker since, or until the end
     seconds: float = 0.0
     retrained: int = 0  # samples that were trained more than once
     notes: list[str] = field(default_factory=list)
@@ -213,15 +213,17 @@ class Run:
         told = [self._told(number) for number in range(len(self.faults))]
         times = [one["time"] for one in told if one is not None]
         if times:
-            after = [self._first_step_after(rank, max(times)) for rank in range(self.workers)]
-            known = [step for step in after if step is not None]
-            ends = max(known) if known else (self.folder / "result.npz").stat().st_mtime
-            outcome.recovery = max(0.0, ends - max(times))
+            pauses = [self._longest_pause(rank, min(times)) for rank in range(self.workers)]
+            outcome.recovery = max(pauses, default=0.0) or max(0.0, time.time() - max(times))
 
-    def _first_step_after(self, rank, moment):
-        steps = np.fromfile(self.folder / f"steps.{rank}", dtype=np.float64)
-        later = steps[steps > moment]
-        return float(later[0]) if len(later) else None
+    def _longest_pause(self, rank, moment):
+        """Between two steps of the worker, from the last one before the moment on."""
+        with contextlib.suppress(FileNotFoundError):
+            steps = np.fromfile(self.folder / f"steps.{rank}", dtype=np.float64)
+            before, after = steps[steps <= moment], steps[steps > moment]
+            if len(after):
+                return float(np.diff(np.concatenate([before[-1:], after]), prepend=after[0]).max())
+        return 0.0
 
     def result(self):
         with np.load(self.folder / "result.npz") as found:
