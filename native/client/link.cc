@@ -112,6 +112,7 @@ Result<void> Link::receive_once(const Call& call, Deadline deadline) {
 
 void Link::send(Calls calls, Deadline deadline) {
   expected_ = request_ + 1;
+  answered_ = false;
   for (const Call* call : calls) {
     sent_ = send_once(*call, deadline, call != calls.back());
     if (!sent_) {
@@ -140,8 +141,8 @@ Result<void> Link::receive(Calls calls, Deadline deadline) {
       before = {};
       continue;
     }
-    if (error.code == ErrorCode::kDeadline && !before && deadline.passed()) error = before.error();
-    if (error.code != ErrorCode::kDeadline || before) before = error;
+    if (error.code == ErrorCode::kDeadline && !before) error = before.error();
+    before = error;
     stream_.reset();
     if (!may_pass(error.code)) return error.with(name());
     if (deadline.passed()) {

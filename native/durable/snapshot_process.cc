@@ -22,7 +22,7 @@ constexpr int kNice = 10;
 enum Outcome : int { kWritten = 0, kFull = 1, kFailed = 2 };
 
 void close_all_but(int kept, int words) {
-  const auto [low, high] = std::minmax(static_cast<unsigned>(kept), static_cast<unsigned>(words));
+  const auto [low, high] = std::minmax({static_cast<unsigned>(kept), static_cast<unsigned>(words)});
   if (low > 0) close_range(0, low - 1, 0);
   if (high - low > 1) close_range(low + 1, high - 1, 0);
   close_range(high + 1, ~0u, 0);

@@ -94,7 +94,7 @@ Result<void> Service::replay_head(Payload payload) {
 
 Result<void> Service::replay_table(Payload payload) {
   Reader in(payload);
-  std::array<uint64_t, 9> values{};
+  std::array<uint64_t, 7> values{};
   for (uint64_t& value : values) value = in.get<uint64_t>();
   if (!in.ok()) return malformed("a table's record is shorter than its counters");
   FLOTA_ASSIGN(auto message, CreateTable::decode(payload.subspan(values.size() * sizeof(uint64_t))));
@@ -103,8 +103,8 @@ Result<void> Service::replay_table(Payload payload) {
   if (!created) return malformed("there are two tables '" + message.spec.name + "'");
   table->restored = values[0] != 0;
   size_t at = 1;
-  for (auto* counter : {&table->pulls, &table->pushes, &table->rows_pulled, &table->rows_pushed,
-                        &table->staleness_count, &table->staleness_sum, &table->staleness_max}) {
+  for (auto* counter : {&table->pushes, &table->rows_pushed, &table->staleness_count, &table->staleness_sum,
+                        &table->staleness_max}) {
     counter->store(values[at++]);
   }
   if (table->dense) table->dense->set_imports(values[at]);

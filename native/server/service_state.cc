@@ -61,8 +61,9 @@ namespace {
 Result<void> save_table(Journal& out, uint64_t id, const HostedTable& table) {
   Writer record;
   record.put(uint64_t{table.restored});
-  for (const auto* counter : {&table.pulls, &table.pushes, &table.rows_pulled, &table.rows_pushed,
-                              &table.staleness_count, &table.staleness_sum, &table.staleness_max}) {
+  // Pulls change nothing but their own counters: those begin anew.
+  for (const auto* counter : {&table.pushes, &table.rows_pushed, &table.staleness_count, &table.staleness_sum,
+                              &table.staleness_max}) {
     record.put(counter->load());
   }
   record.put(table.dense ? table.dense->imports() : uint64_t{0});

@@ -24,7 +24,7 @@ bool too_long(const Record& record) {
       break;
     }
     case RecordKind::kTable:
-      before = 9 * sizeof(uint64_t);
+      before = 7 * sizeof(uint64_t);
       break;
     default:
       return false;

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_and_the_log_since_give_what_all_logs_give) {
   auto state = value_of(std::move(with.recovered));
   BOOST_TEST(state.snapshot >= 2u);
   const auto expected = state_of(*state.service);
-  BOOST_TEST(expected.size() > 200u);
+  BOOST_TEST(expected.size() > 150u);
   for (uint64_t generation = 2; generation <= state.snapshot; ++generation) {
     std::filesystem::remove(folder / ("snapshot-" + std::to_string(generation)));
   }
