@@ -14,7 +14,7 @@ Error failed_before() {
 
 }  // namespace
 
-Result<std::shared_ptr<Steps::Group>> Steps::group(uint64_t id) {
+Result<std::shared_ptr<Steps::Group>> Steps::find_or_make(uint64_t id) {
   std::lock_guard lock(mutex_);
   if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
   const auto found = groups_.find(id);
@@ -24,11 +24,19 @@ Result<std::shared_ptr<Steps::Group>> Steps::group(uint64_t id) {
   if (groups_.size() >= kMaxGroups) {
     boost::unordered::erase_if(groups_, [](const auto& entry) {
       std::lock_guard inside(entry.second->mutex);
-      return over(*entry.second);
+      return entry.second->forgotten = over(*entry.second);
     });
   }
   if (groups_.size() >= kMaxGroups) return Error{ErrorCode::kBusy, "too many groups of workers"};
   return groups_[id] = std::make_shared<Group>();
+}
+
+Result<Steps::Entered> Steps::enter(uint64_t id) {
+  for (;;) {
+    FLOTA_ASSIGN(auto group, find_or_make(id));
+    std::unique_lock lock(group->mutex);
+    if (!group->forgotten) return Entered{std::move(group), std::move(lock)};
+  }
 }
 
 bool Steps::over(const Group& group) {
@@ -36,31 +44,37 @@ bool Steps::over(const Group& group) {
          std::all_of(group.ranks.begin(), group.ranks.end(), [](const auto& entry) { return entry.second.left; });
 }
 
-Result<void> Steps::check_step(Group& group, uint32_t rank, uint64_t step) {
+Result<void> Steps::check_step(const Group& group, uint32_t rank, uint64_t step) {
   if (group.failed) return failed_before();
-  // Where everybody has left, the next group of this name begins anew.
-  if (over(group)) {
-    group.begun = false;
-    group.world = 0;
-    group.ranks.clear();
+  if (fresh(group)) return {};
+  const auto found = group.ranks.find(rank);
+  if (found != group.ranks.end() && found->second.left) {
+    return invalid(worker(rank) + " has left its group and takes no part in later steps");
   }
-  if (!group.begun) {
-    group.begun = true;
-    group.step = step;
-  }
-  if (group.ranks[rank].left) return invalid(worker(rank) + " has left its group and takes no part in later steps");
   if (step == group.step) return {};
   return invalid(worker(rank) + " is at step " + std::to_string(step) + ", the others are at step " +
                  std::to_string(group.step) + "; a worker that was restarted must begin where they are");
 }
 
-Result<void> Steps::hold(uint64_t id, uint32_t rank, uint64_t step, HeldPush push) {
-  FLOTA_ASSIGN(auto group, this->group(id));
-  std::lock_guard lock(group->mutex);
-  FLOTA_TRY(check_step(*group, rank, step));
-  Member& member = group->ranks[rank];
-  if (member.finished) return invalid(worker(rank) + " pushes to step " + std::to_string(step) + ", which it finished");
-  member.pushes.push_back(std::move(push));
+void Steps::begin(Group& group, uint64_t step) {
+  if (!fresh(group)) return;
+  group.begun = true;
+  group.step = step;
+  group.world = 0;
+  group.ranks.clear();
+}
+
+Result<void> Steps::hold(uint64_t id, uint32_t rank, uint64_t step, HeldPush push, const Write& write) {
+  FLOTA_ASSIGN(auto entered, enter(id));
+  Group& group = *entered.group;
+  FLOTA_TRY(check_step(group, rank, step));
+  const auto found = group.ranks.find(rank);
+  if (!fresh(group) && found != group.ranks.end() && found->second.finished) {
+    return invalid(worker(rank) + " pushes to step " + std::to_string(step) + ", which it finished");
+  }
+  if (write) FLOTA_TRY(write());
+  begin(group, step);
+  group.ranks[rank].pushes.push_back(std::move(push));
   return {};
 }
 
@@ -99,7 +113,7 @@ void Steps::apply(Group& group) {
     if (member.finished) shares.push_back({samples > 0 ? member.samples / samples : 0, member.pushes});
   }
   group.failed = true;  // unless the next line returns
-  group.rows = std::make_shared<const std::vector<ChangedRows>>(apply_average(shares, count));
+  group.rows = std::make_shared<std::vector<ChangedRows>>(apply_average(shares, count));
   group.failed = false;
   ++group.step;
   for (auto& [rank, member] : group.ranks) {
@@ -109,40 +123,62 @@ void Steps::apply(Group& group) {
   }
 }
 
-Result<Steps::Changed> Steps::finish(const FinishStep& message, Deadline deadline) {
-  FLOTA_ASSIGN(auto group, this->group(hash_name(message.group)));
-  std::unique_lock lock(group->mutex);
-  if (const auto found = group->ranks.find(message.rank); found != group->ranks.end()) {
-    const Member& known = found->second;
-    const bool again = known.ever && known.last == message.step && group->step > message.step;
-    if (again && (known.left || group->step == message.step + 1)) return group->rows;
-  }
-  FLOTA_TRY(check_step(*group, message.rank, message.step));
-  if (group->world == 0) group->world = message.world;
-  if (group->world != message.world || group->ranks.rbegin()->first >= group->world) {
-    return invalid(worker(message.rank) + " says there are " + std::to_string(message.world) +
-                   " workers, others say otherwise");
-  }
-  Member& member = group->ranks[message.rank];
+bool Steps::applied(const Group& group, const FinishStep& message) {
+  const auto found = group.ranks.find(message.rank);
+  if (found == group.ranks.end()) return false;
+  const Member& known = found->second;
+  if (!known.ever || known.last != message.step || group.step <= message.step) return false;
+  return known.left || group.step == message.step + 1;
+}
+
+bool Steps::noted(const Group& group, const FinishStep& message) {
+  const auto found = group.ranks.find(message.rank);
+  if (found == group.ranks.end() || !found->second.finished) return false;
+  const Member& known = found->second;
+  return known.last == message.step && known.leaves == message.leave && known.count == message.count &&
+         known.samples == message.samples;
+}
+
+Result<void> Steps::check_finish(const Group& group, const FinishStep& message) {
+  FLOTA_TRY(check_step(group, message.rank, message.step));
+  if (fresh(group)) return {};
+  const bool fits = group.world == 0 || group.world == message.world;
+  if (fits && (group.ranks.empty() || group.ranks.rbegin()->first < message.world)) return {};
+  return invalid(worker(message.rank) + " says there are " + std::to_string(message.world) +
+                 " workers, others say otherwise");
+}
+
+void Steps::note(Group& group, const FinishStep& message) {
+  begin(group, message.step);
+  group.world = message.world;
+  Member& member = group.ranks[message.rank];
   member.finished = member.ever = true;
   member.leaves = message.leave;
   member.last = message.step;
   member.count = message.count;
   member.samples = message.samples;
-  if (complete(*group)) {
+  if (complete(group)) apply(group);
+}
+
+Result<Steps::Changed> Steps::finish(const FinishStep& message, Deadline deadline) {
+  FLOTA_ASSIGN(auto entered, enter(hash_name(message.group)));
+  const std::shared_ptr<Group>& group = entered.group;
+  if (applied(*group, message)) return Changed(group->rows);
+  FLOTA_TRY(check_finish(*group, message));
+  if (!noted(*group, message)) {
+    FLOTA_TRY(write_message(journal_, RecordKind::kFinish, message));
     try {
-      apply(*group);
+      note(*group, message);
     } catch (...) {
       group->changed.notify_all();
       throw;
     }
-    group->changed.notify_all();
-    return group->rows;
+    if (group->step > message.step) group->changed.notify_all();
   }
   while (group->step == message.step && !group->stopped && !group->failed && !deadline.passed()) {
-    group->changed.wait_until(lock, deadline.when());
+    group->changed.wait_until(entered.lock, deadline.when());
   }
-  if (group->step > message.step) return group->rows;
+  if (group->step > message.step) return Changed(group->rows);
   if (group->failed) return failed_before();
   if (group->stopped) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
   return Error{ErrorCode::kDeadline, worker(message.rank) + " waited in vain for step " + std::to_string(message.step) +
