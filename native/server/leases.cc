@@ -8,7 +8,6 @@
 namespace flota {
 namespace {
 
-constexpr size_t kRememberedGrants = 64;
 constexpr size_t kRememberedClasses = 4096;
 
 std::string name_of(const LeaseRequest& message) {
@@ -24,16 +23,6 @@ std::vector<uint64_t> unfinished(const LeaseRequest& message) {
     if ((one.flags & ShardProgress::kDone) == 0) lost.push_back(one.shard);
   }
   return lost;
-}
-
-std::vector<ShardRun> runs_of(const std::vector<bool>& done) {
-  std::vector<ShardRun> runs;
-  for (uint32_t shard = 0; shard < done.size(); ++shard) {
-    if (!done[shard]) continue;
-    if (runs.empty() || runs.back().end != shard) runs.push_back({shard, shard});
-    runs.back().end = shard + 1;
-  }
-  return runs;
 }
 
 }  // namespace
@@ -66,10 +55,22 @@ uint64_t Leases::Epoch::samples_of(uint64_t shard) const {
   return found == samples.end() ? 0 : found->second;
 }
 
+std::vector<ShardRun> Leases::Epoch::done_runs() const {
+  std::vector<ShardRun> runs;
+  for (uint32_t shard = 0; shard < done.size(); ++shard) {
+    if (!done[shard]) continue;
+    if (runs.empty() || runs.back().end != shard) runs.push_back({shard, shard});
+    runs.back().end = shard + 1;
+  }
+  return runs;
+}
+
 void Leases::Epoch::hold(uint64_t shard, const LeaseRequest& message) {
   const Time expires = Deadline::Clock::now() + std::chrono::milliseconds(message.ttl_ms);
   // A renewed lease keeps the call that it was taken by.
-  leases.try_emplace(shard, Lease{message.rank, message.call, expires}).first->second.expires = expires;
+  Lease& lease = leases.try_emplace(shard, Lease{message.rank, message.call, 0, expires}).first->second;
+  lease.ttl_ms = message.ttl_ms;
+  lease.expires = expires;
   next_expiry = std::min(next_expiry, expires);
 }
 
@@ -89,20 +90,17 @@ void Leases::Epoch::set_done(uint64_t shard) {
   changed.notify_all();
 }
 
-uint64_t Leases::Epoch::expire() {
-  const Time now = Deadline::Clock::now();
-  if (now < next_expiry) return 0;
-  std::vector<uint64_t> ended;
-  next_expiry = Time::max();
+std::vector<uint64_t> Leases::Epoch::ended(Time now) const {
+  std::vector<uint64_t> shards;
   for (const auto& [shard, lease] : leases) {
-    if (lease.expires <= now) {
-      ended.push_back(shard);
-    } else {
-      next_expiry = std::min(next_expiry, lease.expires);
-    }
+    if (lease.expires <= now) shards.push_back(shard);
   }
-  for (uint64_t shard : ended) set_free(shard);
-  return ended.size();
+  return shards;
+}
+
+void Leases::Epoch::find_next_expiry() {
+  next_expiry = Time::max();
+  for (const auto& [shard, lease] : leases) next_expiry = std::min(next_expiry, lease.expires);
 }
 
 void Leases::Epoch::free_all(uint32_t rank) {
@@ -112,6 +110,16 @@ void Leases::Epoch::free_all(uint32_t rank) {
   }
   for (uint64_t shard : held) set_free(shard);
   changed.notify_all();  // what the worker waited for by an earlier incarnation is not its any more
+}
+
+bool Leases::Epoch::has_news(const LeaseRequest& message) const {
+  return std::any_of(message.progress.begin(), message.progress.end(), [&](const ShardProgress& one) {
+    if (done[one.shard]) return false;
+    if ((one.flags & ShardProgress::kDone) != 0 || one.samples > samples_of(one.shard)) return true;
+    const auto found = leases.find(one.shard);
+    if ((one.flags & ShardProgress::kReleased) == 0) return found == leases.end();
+    return found != leases.end() && found->second.rank == message.rank && found->second.call <= message.call;
+  });
 }
 
 std::vector<uint64_t> Leases::Epoch::note(const LeaseRequest& message) {
@@ -143,53 +151,101 @@ std::vector<uint64_t> Leases::Epoch::note(const LeaseRequest& message) {
 }
 
 Result<void> Leases::meet(const LeaseRequest& message) {
-  auto [found, added] = workers_.try_emplace(message.rank, Worker{message.incarnation, {}});
-  Worker& known = found->second;
-  if (message.incarnation < known.incarnation) {
-    return Error{ErrorCode::kStaleEpoch, worker(message.rank) + " was started again: incarnation " +
-                                             std::to_string(known.incarnation) + " has taken the place of " +
-                                             std::to_string(message.incarnation)};
+  const auto found = workers_.find(message.rank);
+  if (found != workers_.end()) {
+    const uint64_t known = found->second.incarnation;
+    if (message.incarnation == known) return {};
+    if (message.incarnation < known) {
+      return Error{ErrorCode::kStaleEpoch, worker(message.rank) + " was started again: incarnation " +
+                                               std::to_string(known) + " has taken the place of " +
+                                               std::to_string(message.incarnation)};
+    }
   }
-  if (message.incarnation == known.incarnation) return {};
-  known = {message.incarnation, {}};
-  for (auto& [name, pass] : passes_) {
-    for (auto& [number, epoch] : pass.open) epoch->free_all(message.rank);
-  }
+  FLOTA_TRY(write(Change::kMet, message));
+  meet_now(message);
   return {};
 }
 
-bool Leases::forget_one() {
+void Leases::meet_now(const LeaseRequest& message) {
+  workers_[message.rank] = {message.incarnation, {}};
+  for (auto& [name, pass] : passes_) {
+    for (auto& [number, epoch] : pass.open) epoch->free_all(message.rank);
+  }
+}
+
+Leases::Passes::iterator Leases::forgettable() {
   auto oldest = passes_.end();
   for (auto each = passes_.begin(); each != passes_.end(); ++each) {
     if (!each->second.open.empty()) continue;
     if (oldest == passes_.end() || each->second.asked < oldest->second.asked) oldest = each;
   }
-  if (oldest == passes_.end()) return false;
-  passes_.erase(oldest);
-  return true;
+  return oldest;
+}
+
+Result<std::shared_ptr<Leases::Epoch>> Leases::look(const LeaseRequest& message, bool& opens) {
+  opens = false;
+  const std::shared_ptr<Epoch> none;
+  const auto known = passes_.find(message.pass);
+  if (known != passes_.end()) {
+    Pass& pass = known->second;
+    pass.asked = ++questions_;
+    const auto found = pass.open.find(message.epoch);
+    if (found != pass.open.end()) {
+      const uint64_t shards = found->second->done.size();
+      if (shards == message.shards) return found->second;
+      return invalid(name_of(message) + ": " + worker(message.rank) + " says there are " +
+                     std::to_string(message.shards) + " shards, others say " + std::to_string(shards));
+    }
+    if (message.epoch < pass.over_below) return none;
+    if (pass.open.size() == kMaxOpenEpochs && message.epoch < pass.open.begin()->first) return none;
+  } else if (passes_.size() >= kMaxPasses && forgettable() == passes_.end()) {
+    return Error{ErrorCode::kTooLarge, "more than 1,024 passes over data that are not over"};
+  }
+  opens = true;
+  return none;
 }
 
 Result<std::shared_ptr<Leases::Epoch>> Leases::find(const LeaseRequest& message) {
-  if (passes_.size() >= kMaxPasses && !passes_.contains(message.pass) && !forget_one()) {
-    return Error{ErrorCode::kTooLarge, "more than 1,024 passes over data that are not over"};
-  }
+  bool opens = false;
+  FLOTA_ASSIGN(auto found, look(message, opens));
+  if (!opens) return found;
+  FLOTA_TRY(write(Change::kOpened, message));
+  return open_now(message);
+}
+
+std::shared_ptr<Leases::Epoch> Leases::open_now(const LeaseRequest& message) {
+  if (passes_.size() >= kMaxPasses && !passes_.contains(message.pass)) passes_.erase(forgettable());
   Pass& pass = passes_[message.pass];
   pass.asked = ++questions_;
-  const auto found = pass.open.find(message.epoch);
-  if (found != pass.open.end()) {
-    const uint64_t shards = found->second->done.size();
-    if (shards == message.shards) return found->second;
-    return invalid(name_of(message) + ": " + worker(message.rank) + " says there are " +
-                   std::to_string(message.shards) + " shards, others say " + std::to_string(shards));
-  }
-  const std::shared_ptr<Epoch> over;
-  if (message.epoch < pass.over_below) return over;
-  if (pass.open.size() == kMaxOpenEpochs) {
-    const uint64_t oldest = pass.open.begin()->first;
-    if (message.epoch < oldest) return over;
-    close(pass, oldest);
-  }
+  if (pass.open.size() == kMaxOpenEpochs) close(pass, pass.open.begin()->first);
   return pass.open[message.epoch] = std::make_shared<Epoch>(message.shards);
+}
+
+Result<void> Leases::expire(Epoch& epoch, const LeaseRequest& message) {
+  const Time now = Deadline::Clock::now();
+  // What has ended meanwhile is not among the passes any more, and nobody is given anything of it.
+  if (now < epoch.next_expiry || epoch.over || epoch.replaced) return {};
+  const std::vector<uint64_t> ended = epoch.ended(now);
+  if (!ended.empty()) FLOTA_TRY(write(Change::kExpired, message, ended));
+  expire_now(epoch, ended);
+  return {};
+}
+
+void Leases::expire_now(Epoch& epoch, std::span<const uint64_t> shards) {
+  for (uint64_t shard : shards) epoch.set_free(shard);
+  counts_.expired += shards.size();
+  epoch.find_next_expiry();
+}
+
+Result<std::vector<uint64_t>> Leases::note(Epoch& epoch, const LeaseRequest& message) {
+  if (epoch.has_news(message)) FLOTA_TRY(write(Change::kTold, message));
+  return note_now(epoch, message);
+}
+
+std::vector<uint64_t> Leases::note_now(Epoch& epoch, const LeaseRequest& message) {
+  std::vector<uint64_t> lost = epoch.note(message);
+  if (epoch.left == 0) close(passes_[message.pass], message.epoch);
+  return lost;
 }
 
 void Leases::close(Pass& pass, uint64_t number) {
@@ -207,26 +263,33 @@ const Leases::Grant* Leases::given(const LeaseRequest& message) const {
   return nullptr;
 }
 
-bool Leases::grant(Epoch& epoch, const LeaseRequest& message, LeaseReply& reply) {
-  auto give = [&](uint64_t shard) {
-    epoch.hold(shard, message);
-    reply.outcome = LeaseOutcome::kGranted;
-    reply.shard = shard;
-    reply.samples = epoch.samples_of(shard);
-    return true;
+Result<bool> Leases::grant(Epoch& epoch, const LeaseRequest& message, LeaseReply& reply) {
+  const auto can_have_again = [&](uint64_t shard) {
+    if (shard >= epoch.done.size() || epoch.done[shard]) return false;
+    const auto held = epoch.leases.find(shard);
+    return held == epoch.leases.end() || held->second.rank == message.rank;
   };
-  if (const Grant* before = given(message)) {
-    const auto held = epoch.leases.find(before->shard);
-    const bool by_another = held != epoch.leases.end() && held->second.rank != message.rank;
-    if (!epoch.done[before->shard] && !by_another) return give(before->shard);
-  }
-  const uint64_t shard = epoch.lowest_free({message.first, message.stride});
+  const Grant* before = given(message);
+  const bool again = before != nullptr && can_have_again(before->shard);
+  const uint64_t shard = again ? before->shard : epoch.lowest_free({message.first, message.stride});
   if (shard == epoch.done.size()) return false;
+  if (!epoch.leases.contains(shard)) {
+    FLOTA_TRY(write(again ? Change::kAgain : Change::kGranted, message, std::span(&shard, 1)));
+  }
+  grant_now(epoch, message, shard, again);
+  reply.outcome = LeaseOutcome::kGranted;
+  reply.shard = shard;
+  reply.samples = epoch.samples_of(shard);
+  return true;
+}
+
+void Leases::grant_now(Epoch& epoch, const LeaseRequest& message, uint64_t shard, bool again) {
+  epoch.hold(shard, message);
+  if (again) return;
   std::deque<Grant>& grants = workers_.at(message.rank).grants;
   grants.push_front({message.pass, message.epoch, message.call, shard});
   if (grants.size() > kRememberedGrants) grants.pop_back();
   ++counts_.granted;
-  return give(shard);
 }
 
 Result<void> Leases::wait(std::unique_lock<std::mutex>& lock, Epoch& epoch, Deadline deadline) {
@@ -243,6 +306,7 @@ Result<LeaseReply> Leases::ask(const LeaseRequest& message, Deadline deadline) {
   std::unique_lock lock(mutex_);
   const Error stopping{ErrorCode::kShuttingDown, "the server is stopping"};
   if (stopped_) return stopping;
+  if (std::exchange(replayed_, false)) begin_anew();
   FLOTA_TRY(meet(message));
   FLOTA_ASSIGN(auto epoch, find(message));
   LeaseReply reply;
@@ -252,11 +316,13 @@ Result<LeaseReply> Leases::ask(const LeaseRequest& message, Deadline deadline) {
     return reply;
   }
   const Class of{message.first, message.stride};
-  counts_.expired += epoch->expire();
-  reply.lost = epoch->note(message);
-  if (epoch->left == 0) close(passes_[message.pass], message.epoch);
+  FLOTA_TRY(expire(*epoch, message));
+  FLOTA_ASSIGN(reply.lost, note(*epoch, message));
   while (message.take && !epoch->over && !epoch->class_over(of)) {
-    if (!epoch->replaced && grant(*epoch, message, reply)) break;
+    if (!epoch->replaced) {
+      FLOTA_ASSIGN(bool granted, grant(*epoch, message, reply));
+      if (granted) break;
+    }
     if (!epoch->replaced && !epoch->others_hold(of, message.rank)) {
       reply.outcome = LeaseOutcome::kOwn;
       break;
@@ -268,7 +334,7 @@ Result<LeaseReply> Leases::ask(const LeaseRequest& message, Deadline deadline) {
     FLOTA_TRY(wait(lock, *epoch, deadline));
     if (stopped_) return stopping;
     FLOTA_TRY(meet(message));
-    counts_.expired += epoch->expire();
+    FLOTA_TRY(expire(*epoch, message));
   }
   reply.left = epoch->over ? 0 : epoch->left;
   return reply;
@@ -280,7 +346,7 @@ LeaseStates Leases::state() const {
   for (const auto& [name, pass] : passes_) {
     if (pass.open.empty()) states.epochs.push_back({name, 0, 0, pass.over_below, {}, {}});
     for (const auto& [number, epoch] : pass.open) {
-      LeaseState state{name, number, epoch->done.size(), pass.over_below, runs_of(epoch->done), {}};
+      LeaseState state{name, number, epoch->done.size(), pass.over_below, epoch->done_runs(), {}};
       for (const auto& [shard, samples] : epoch->samples) state.partial.push_back({shard, samples});
       std::sort(state.partial.begin(), state.partial.end(), [](auto& a, auto& b) { return a.shard < b.shard; });
       states.epochs.push_back(std::move(state));
@@ -289,9 +355,8 @@ LeaseStates Leases::state() const {
   return states;
 }
 
-Result<void> Leases::restore(const LeaseStates& states) {
-  FLOTA_TRY(states.check());
-  std::map<std::string, Pass> passes;
+Leases::Passes Leases::passes_of(const LeaseStates& states) {
+  Passes passes;
   for (const LeaseState& state : states.epochs) {
     Pass& pass = passes[state.pass];
     pass.over_below = state.over_below;
@@ -303,7 +368,24 @@ Result<void> Leases::restore(const LeaseStates& states) {
     for (const ShardSamples& partial : state.partial) epoch->samples[partial.shard] = partial.samples;
     pass.open[state.epoch] = std::move(epoch);
   }
+  return passes;
+}
+
+Result<void> Leases::restore(const LeaseStates& states) {
+  FLOTA_TRY(states.check());
+  Passes passes = passes_of(states);
   std::lock_guard lock(mutex_);
+  if (journal_ != nullptr) {
+    Writer record;
+    record.put(Change::kRestored);
+    states.encode(record);
+    FLOTA_TRY(write_record(journal_, RecordKind::kLease, record));
+  }
+  replace_now(std::move(passes));
+  return {};
+}
+
+void Leases::replace_now(Passes passes) {
   for (auto& [name, pass] : passes_) {
     for (auto& [number, epoch] : pass.open) {
       epoch->replaced = true;
@@ -312,7 +394,6 @@ Result<void> Leases::restore(const LeaseStates& states) {
   }
   passes_ = std::move(passes);
   for (auto& [rank, worker] : workers_) worker.grants.clear();
-  return {};
 }
 
 void Leases::stop() {

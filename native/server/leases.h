@@ -12,6 +12,7 @@
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "server/record.h"
 #include "wire/lease_messages.h"
 
 namespace flota {
@@ -45,6 +46,13 @@ class Leases {
   };
   Counts counts() const;
 
+  // As in server/record.h. What a question has changed is written, not the question: it depends on the time. Leases
+  // begin anew after a replay, when somebody asks.
+  void set_journal(Journal* journal) { journal_ = journal; }
+  Freeze freeze();
+  Result<void> save(Journal& out) const;
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload);
+
  private:
   using Time = Deadline::Clock::time_point;
   using Class = std::pair<uint64_t, uint64_t>;  // first, stride
@@ -52,6 +60,7 @@ class Leases {
   struct Lease {
     uint32_t rank = 0;
     uint64_t call = 0;  // that it was taken by
+    uint64_t ttl_ms = 0;
     Time expires;
   };
   // How far a class was looked through.
@@ -78,14 +87,18 @@ class Leases {
     bool class_over(const Class& of);
     bool others_hold(const Class& of, uint32_t rank) const;
     uint64_t samples_of(uint64_t shard) const;
+    std::vector<ShardRun> done_runs() const;
 
     void hold(uint64_t shard, const LeaseRequest& message);
     void set_free(uint64_t shard);
     void set_done(uint64_t shard);
-    // Frees what was not renewed in time; returns how many.
-    uint64_t expire();
+    // What was not renewed in time.
+    std::vector<uint64_t> ended(Time now) const;
+    void find_next_expiry();
     // Frees what the worker holds.
     void free_all(uint32_t rank);
+    // Whether the progress tells anything beside that the caller is alive.
+    bool has_news(const LeaseRequest& message) const;
     // Notes the progress; returns the shards in it that are not the caller's.
     std::vector<uint64_t> note(const LeaseRequest& message);
   };
@@ -100,30 +113,70 @@ class Leases {
     uint64_t call = 0;
     uint64_t shard = 0;
   };
+  static constexpr size_t kRememberedGrants = 64;
   struct Worker {
     uint64_t incarnation = 0;
     std::deque<Grant> grants;  // the last few, newest first, for answers that get lost
   };
+  using Passes = std::map<std::string, Pass>;
 
-  // Those below need the lock.
+  // What a question has changed. The numbers are on disk.
+  enum class Change : uint64_t {
+    kMet = 1,       // a worker, or a later incarnation of it
+    kOpened = 2,    // an epoch
+    kExpired = 3,   // these shards' leases
+    kTold = 4,      // progress
+    kGranted = 5,   // this shard
+    kAgain = 6,     // this shard, to a call that was given it before
+    kRestored = 7,  // everything
+  };
+
+  // Those below need the lock. Each change is made by a function of its own, by a question or by a replay; a question
+  // writes it first. `shards`: which have expired, or the one that is granted.
+  Result<void> write(Change change, const LeaseRequest& message, std::span<const uint64_t> shards = {});
+  void meet_now(const LeaseRequest& message);
+  std::shared_ptr<Epoch> open_now(const LeaseRequest& message);
+  void expire_now(Epoch& epoch, std::span<const uint64_t> shards);
+  std::vector<uint64_t> note_now(Epoch& epoch, const LeaseRequest& message);
+  void grant_now(Epoch& epoch, const LeaseRequest& message, uint64_t shard, bool again);
+  static Passes passes_of(const LeaseStates& states);
+  void replace_now(Passes passes);
+
   Result<void> meet(const LeaseRequest& message);
-  // Makes room for another pass: forgets the one without open epochs that was asked about longest ago.
-  bool forget_one();
+  // The pass without open epochs that was asked about longest ago.
+  Passes::iterator forgettable();
+  // Null: it is over; or is still to be opened, which `opens` says.
+  Result<std::shared_ptr<Epoch>> look(const LeaseRequest& message, bool& opens);
   // Null: it is over.
   Result<std::shared_ptr<Epoch>> find(const LeaseRequest& message);
+  // Frees what was not renewed in time.
+  Result<void> expire(Epoch& epoch, const LeaseRequest& message);
+  Result<std::vector<uint64_t>> note(Epoch& epoch, const LeaseRequest& message);
   void close(Pass& pass, uint64_t number);
   // The shard that this very call was given before, or none.
   const Grant* given(const LeaseRequest& message) const;
   // Gives the caller a shard, if there is one for it.
-  bool grant(Epoch& epoch, const LeaseRequest& message, LeaseReply& reply);
+  Result<bool> grant(Epoch& epoch, const LeaseRequest& message, LeaseReply& reply);
   Result<void> wait(std::unique_lock<std::mutex>& lock, Epoch& epoch, Deadline deadline);
+  void begin_anew();
+
+  Result<void> save_worker(Journal& out, uint32_t rank, const Worker& worker) const;
+  static Result<void> save_epoch(Journal& out, const std::string& pass, uint64_t number, const Epoch& epoch);
+  Result<void> replay_change(std::span<const std::byte> payload);
+  Result<void> replay_state(std::span<const std::byte> payload);
+  Result<void> replay_head(std::span<const std::byte> payload);
+  Result<void> replay_worker(std::span<const std::byte> payload);
+  Result<void> replay_pass(std::span<const std::byte> payload);
+  Result<void> replay_epoch(std::span<const std::byte> payload);
 
   // One for all passes: what is done under it takes no longer than a look at what all workers hold.
   mutable std::mutex mutex_;
   bool stopped_ = false;
+  bool replayed_ = false;  // and nobody has asked since
+  Journal* journal_ = nullptr;
   Counts counts_;
   uint64_t questions_ = 0;
-  std::map<std::string, Pass> passes_;
+  Passes passes_;
   boost::unordered_flat_map<uint32_t, Worker> workers_;  // by rank
 };
 
