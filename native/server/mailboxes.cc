@@ -42,13 +42,16 @@ struct Mailboxes::Visit {
 
 Result<std::shared_ptr<Mailboxes::Box>> Mailboxes::open(const Name& name, uint32_t world, uint32_t asks) {
   if (stopped_) return stopping();
+  if (std::exchange(replayed_, false)) {
+    for (auto& [other, box] : boxes_) box->touched = Deadline::Clock::now();
+  }
   const auto found = boxes_.find(name);
   if (found == boxes_.end()) {
     if (boxes_.size() - ended_.size() >= limits_.boxes) {
       return Error{ErrorCode::kBusy, "too many mailboxes; the last" + on(name.first)};
     }
-    auto box = std::make_shared<Box>();
-    box->world = world;
+    auto box = std::make_shared<Box>(world);
+    FLOTA_TRY(write(name, *box, {Event::kOpened}));
     return boxes_[name] = std::move(box);
   }
   const std::shared_ptr<Box>& box = found->second;
@@ -81,6 +84,29 @@ void Mailboxes::forget_sender(Box& box, uint32_t from) {
   room_.notify_all();
 }
 
+void Mailboxes::begin_anew(Box& box, uint32_t from, uint64_t incarnation) {
+  forget_sender(box, from);
+  box.senders[from] = Sender{incarnation};
+}
+
+void Mailboxes::put(Box& box, const Send& message, std::shared_ptr<const std::vector<std::byte>> bytes) {
+  box.letters.push_back({false, message.last, message.from, std::move(bytes)});
+  box.bytes += message.size;
+  bytes_ += message.size;
+  Sender& sender = box.senders.try_emplace(message.from, Sender{message.incarnation}).first->second;
+  ++sender.sent;
+  sender.last = message.last;
+  box.changed.notify_all();
+}
+
+void Mailboxes::close(const Name& name, Box& box) {
+  box.over = true;
+  for (const auto& [from, sender] : box.senders) {
+    if (sender.incarnation != 0) box.incarnations[from] = sender.incarnation;
+  }
+  end(name, box);
+}
+
 void Mailboxes::end(const Name& name, Box& box) {
   bytes_ -= box.bytes;
   box.bytes = 0;
@@ -101,7 +127,10 @@ void Mailboxes::break_box(const Name& name, Box& box, Error error) {
 
 Result<bool> Mailboxes::expected(const Name& name, Box& box, const Send& message) {
   const auto incarnation = [&] {
-    if (!box.over) return box.senders.try_emplace(message.from, Sender{message.incarnation}).first->second.incarnation;
+    if (!box.over) {
+      const auto found = box.senders.find(message.from);
+      return found == box.senders.end() ? message.incarnation : found->second.incarnation;
+    }
     const auto found = box.incarnations.find(message.from);
     return found == box.incarnations.end() ? 0 : found->second;
   }();
@@ -116,14 +145,18 @@ Result<bool> Mailboxes::expected(const Name& name, Box& box, const Send& message
       Error error{ErrorCode::kStaleEpoch, worker(message.from) + " was started again after " + worker(message.to) +
                                               " had received letters of it" + on(message.channel) +
                                               ": it would receive them twice"};
-      if (!box.over) break_box(name, box, error);
+      if (!box.over) {
+        FLOTA_TRY(write(name, box, {Event::kBroken, 0, 0, &error}));
+        break_box(name, box, error);
+      }
       return error;
     }
-    forget_sender(box, message.from);
-    box.senders[message.from] = Sender{message.incarnation};
+    FLOTA_TRY(write(name, box, {Event::kAnew, message.from, message.incarnation, nullptr}));
+    begin_anew(box, message.from, message.incarnation);
   }
   if (box.over) return false;
-  const Sender& sender = box.senders[message.from];
+  const auto found = box.senders.find(message.from);
+  const Sender sender = found == box.senders.end() ? Sender() : found->second;
   if (message.sequence < sender.sent) return false;
   if (message.sequence > sender.sent) {
     return invalid(worker(message.from) + " sends letter " + std::to_string(message.sequence) + " to " +
@@ -141,18 +174,20 @@ bool Mailboxes::has_room(const Box& box, uint64_t size) const {
   return in_box && (bytes_ == 0 || bytes_ + size <= limits_.all_bytes);
 }
 
-void Mailboxes::drop_idle(uint64_t size) {
-  if (bytes_ + size <= limits_.all_bytes) return;
+Result<void> Mailboxes::drop_idle(uint64_t size) {
+  if (bytes_ + size <= limits_.all_bytes) return {};
   const Time left_before = Deadline::Clock::now() - limits_.idle;
   for (auto& [name, box] : boxes_) {
     if (box->letters.empty() || box->users > 0 || box->touched > left_before) continue;
-    break_box(
-        name, *box,
-        {ErrorCode::kBusy, worker(name.second) + " cannot go on: its letters" + on(name.first) +
-                               " were dropped, as nobody sent or received any for " +
-                               seconds(static_cast<uint64_t>(limits_.idle.count())) + " and others needed the room"});
-    return;  // what this frees may be enough; and a box may have gone from the map
+    const Error error{ErrorCode::kBusy, worker(name.second) + " cannot go on: its letters" + on(name.first) +
+                                            " were dropped, as nobody sent or received any for " +
+                                            seconds(static_cast<uint64_t>(limits_.idle.count())) +
+                                            " and others needed the room"};
+    FLOTA_TRY(write(name, *box, {Event::kBroken, 0, 0, &error}));
+    break_box(name, *box, error);
+    break;  // what this frees may be enough; and a box may have gone from the map
   }
+  return {};
 }
 
 std::string Mailboxes::unread(const Name& name, const Box& box, uint64_t size) const {
@@ -184,7 +219,7 @@ Result<void> Mailboxes::send(const Send& message, Deadline deadline) {
       bytes = std::make_shared<const std::vector<std::byte>>(message.bytes.begin(), message.bytes.end());
       continue;
     }
-    drop_idle(message.size);
+    FLOTA_TRY(drop_idle(message.size));
     if (has_room(*box, message.size)) continue;
     if (deadline.passed()) {
       return Error{ErrorCode::kDeadline, worker(message.from) + " waited " + seconds(message.wait_ms) + " to send to " +
@@ -193,13 +228,8 @@ Result<void> Mailboxes::send(const Send& message, Deadline deadline) {
     }
     room_.wait_until(lock, std::min(deadline.when(), Deadline::Clock::now() + kLook));
   }
-  box->letters.push_back({false, message.last, message.from, std::move(bytes)});
-  box->bytes += message.size;
-  bytes_ += message.size;
-  Sender& sender = box->senders[message.from];
-  ++sender.sent;
-  sender.last = message.last;
-  box->changed.notify_all();
+  FLOTA_TRY(write_letter(message));
+  put(*box, message, std::move(bytes));
   return {};
 }
 
@@ -209,7 +239,10 @@ Result<Letter> Mailboxes::receive(const Receive& message, Deadline deadline) {
   const Name name{message.channel, message.to};
   FLOTA_ASSIGN(auto box, open(name, message.world, message.to));
   const Visit visit(*box);
-  if (message.taken == box->taken + 1 && box->given) taken = take_first(*box);
+  if (message.taken == box->taken + 1 && box->given) {
+    FLOTA_TRY(write(name, *box, {Event::kTook}));
+    taken = take_first(*box);
+  }
   for (;;) {
     if (stopped_) return stopping();
     if (box->broken) return *box->broken;
@@ -221,15 +254,13 @@ Result<Letter> Mailboxes::receive(const Receive& message, Deadline deadline) {
     }
     if (box->over) return Letter{true, false, 0, nullptr};
     if (!box->letters.empty()) {
+      if (!box->given) FLOTA_TRY(write(name, *box, {Event::kGiven}));
       box->given = true;
       return box->letters.front();
     }
     if (box->ended == box->world) {
-      box->over = true;
-      for (const auto& [from, sender] : box->senders) {
-        if (sender.incarnation != 0) box->incarnations[from] = sender.incarnation;
-      }
-      end(name, *box);
+      FLOTA_TRY(write(name, *box, {Event::kOver}));
+      close(name, *box);
       continue;
     }
     if (deadline.passed()) {

@@ -13,6 +13,7 @@
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "server/record.h"
 #include "wire/mail_messages.h"
 
 namespace flota {
@@ -48,6 +49,12 @@ class Mailboxes {
   // Bytes of letters that nobody has taken.
   uint64_t bytes() const;
 
+  // As in server/record.h. Nothing is idle that was replayed, until its time from then on has passed.
+  void set_journal(Journal* journal) { journal_ = journal; }
+  Freeze freeze();
+  Result<void> save(Journal& out) const;
+  Result<void> replay(RecordKind kind, std::span<const std::byte> payload);
+
  private:
   using Time = Deadline::Clock::time_point;
   using Name = std::pair<std::string, uint32_t>;  // channel, receiver
@@ -59,8 +66,10 @@ class Mailboxes {
     bool last = false;   // has sent its last
   };
   struct Box {
+    explicit Box(uint32_t workers) : world(workers) {}
+
     std::condition_variable changed;  // a letter has come, or all has ended
-    uint32_t world = 0;
+    const uint32_t world;
     boost::unordered_flat_map<uint32_t, Sender> senders;
     std::deque<Letter> letters;
     uint64_t bytes = 0;
@@ -76,7 +85,29 @@ class Mailboxes {
   // A request that is in a box, which is not idle then.
   struct Visit;
 
-  // Those below need the lock.
+  // What has become of a box, beside the letters that came. The numbers are on disk.
+  enum class Event : uint64_t {
+    kOpened = 1,
+    kGiven = 2,   // its first letter
+    kTook = 3,    // its first letter, by the receiver
+    kOver = 4,    // all was taken
+    kBroken = 5,  // by an error
+    kAnew = 6,    // begins one of its senders: a later incarnation
+  };
+  struct Told {
+    Event event{};
+    uint32_t from = 0;         // kAnew: who
+    uint64_t incarnation = 0;  // and as what
+    const Error* error = nullptr;
+  };
+
+  // Those below need the lock. What changes a box is written first, and made by a function of its own, which replays
+  // use too.
+  Result<void> write(const Name& name, const Box& box, const Told& told) const;
+  Result<void> write_letter(const Send& message) const;
+  void put(Box& box, const Send& message, std::shared_ptr<const std::vector<std::byte>> bytes);
+  void begin_anew(Box& box, uint32_t from, uint64_t incarnation);
+  void close(const Name& name, Box& box);
   Result<std::shared_ptr<Box>> open(const Name& name, uint32_t world, uint32_t asks);
   // Whether the letter still has to be put into the box.
   Result<bool> expected(const Name& name, Box& box, const Send& message);
@@ -87,14 +118,23 @@ class Mailboxes {
   void break_box(const Name& name, Box& box, Error error);
   bool has_room(const Box& box, uint64_t size) const;
   // Drops what was left in a box, if there is no room for so much otherwise.
-  void drop_idle(uint64_t size);
+  Result<void> drop_idle(uint64_t size);
   // Who holds up a sender.
   std::string unread(const Name& name, const Box& box, uint64_t size) const;
+
+  static Result<void> save_box(Journal& out, const Name& name, const Box& box);
+  Result<void> replay_letter(std::span<const std::byte> payload);
+  Result<void> replay_event(std::span<const std::byte> payload);
+  Result<void> replay_box(std::span<const std::byte> payload);
+  Result<void> replay_held(std::span<const std::byte> payload);
+  Result<std::shared_ptr<Box>> replayed_box(const Name& name, uint32_t world) const;
 
   const Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable room_;  // a letter was taken or dropped
   bool stopped_ = false;
+  bool replayed_ = false;  // and nobody has asked since
+  Journal* journal_ = nullptr;
   uint64_t bytes_ = 0;
   std::map<Name, std::shared_ptr<Box>> boxes_;
   std::deque<Name> ended_;  // the oldest first
