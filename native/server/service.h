@@ -128,6 +128,7 @@ class Service {
   // Around changes of whole tables: nothing else changes any.
   struct Alone {
     Gate::Closed gate;
+    Freeze steps;
   };
   Alone alone();
   // Writes down a request that is about to be done, if anything is. Requires: pass() or alone().

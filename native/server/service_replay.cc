@@ -26,9 +26,19 @@ Result<void> Service::replay(RecordKind kind, Payload payload, uint64_t most_byt
       return replay_changes(payload);
     case RecordKind::kLedger:
       return ledger_.replay(kind, payload);
+    case RecordKind::kFinish:
+    case RecordKind::kSteps:
+      return steps_.replay(kind, payload, [this](uint64_t id) { return registry_.find(id); });
     case RecordKind::kAdvance:
     case RecordKind::kClocks:
       return clocks_.replay(kind, payload);
+    case RecordKind::kLease:
+    case RecordKind::kLeases:
+      return leases_.replay(kind, payload);
+    case RecordKind::kLetter:
+    case RecordKind::kTaken:
+    case RecordKind::kMailboxes:
+      return mailboxes_.replay(kind, payload);
     default:
       return malformed("unknown kind of record " + std::to_string(static_cast<int>(kind)));
   }
@@ -64,8 +74,6 @@ Result<void> Service::replay_request(Payload payload) {
       return unless(era(message), {});
     case MessageKind::kShrink:
       return unless(shrink(message), {ErrorCode::kStaleEpoch});
-    case MessageKind::kRestoreLeases:
-      return unless(restore_leases(message), {});
     default:
       return malformed(std::string("a ") + to_string(kind) + " changes nothing");
   }

@@ -8,19 +8,28 @@ namespace flota {
 
 void Service::set_journal(Journal* journal) {
   journal_ = journal;
+  steps_.set_journal(journal);
   clocks_.set_journal(journal);
+  leases_.set_journal(journal);
+  mailboxes_.set_journal(journal);
 }
 
 Service::Alone Service::alone() {
   if (journal_ == nullptr) return {};
-  return {gate_.close()};
+  Alone alone{gate_.close(), {}};
+  // Steps are applied outside of the gate.
+  alone.steps = steps_.freeze();
+  return alone;
 }
 
 // Who holds a part's lock never waits for the gate, so this waits for nobody who waits for it.
 Service::Frozen Service::freeze() {
   Frozen frozen{gate_.close(), {}};
   frozen.parts.push_back(ledger_.freeze());
+  frozen.parts.push_back(steps_.freeze());
   frozen.parts.push_back(clocks_.freeze());
+  frozen.parts.push_back(leases_.freeze());
+  frozen.parts.push_back(mailboxes_.freeze());
   return frozen;
 }
 
@@ -115,7 +124,10 @@ Result<void> Service::save(Journal& out) const {
   FLOTA_TRY(registry_.each([&](uint64_t id, const HostedTable& table) { return save_table(out, id, table); },
                            [&](const WholeParameter& parameter) { return save_parameter(out, parameter); }));
   FLOTA_TRY(ledger_.save(out));
+  FLOTA_TRY(steps_.save(out));
   FLOTA_TRY(clocks_.save(out));
+  FLOTA_TRY(leases_.save(out));
+  FLOTA_TRY(mailboxes_.save(out));
   return {};
 }
 
