@@ -1,9 +1,9 @@
 """What it costs that servers outlive their processes.
 
 Training: samples a second of the click-through model of train_ctr.py, with redo log and snapshots over without, by
-turns, best of some rounds. Bar: 0.9. Snapshot: of ten million rows (dim 16, Adagrad) while one process pulls and another
-pushes: the longest pull (bar: 50 ms), and the time beside that of writing as many bytes and syncing them (bar: 3 times).
-Recovery: of that snapshot beside reading its file, both from the disk (bar: 3 times).
+turns, best of some rounds. Bar: 0.9. Snapshot: of ten million rows (dim 16, Adagrad) while one process pulls and
+another pushes: the longest pull (bar: 50 ms), and the time beside that of writing as many bytes and syncing them (bar:
+3 times). Recovery: of that snapshot beside reading its file, both from the disk (bar: 3 times).
 """
 
 from __future__ import annotations

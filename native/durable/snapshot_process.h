@@ -13,8 +13,8 @@
 
 namespace flota {
 
-// A copy of this process, as it is at one moment, that writes a snapshot while this one goes on: the kernel gives it the
-// same memory, and copies a page only when this process writes to it. It ends when it has written, and with this
+// A copy of this process, as it is at one moment, that writes a snapshot while this one goes on: the kernel gives it
+// the same memory, and copies a page only when this process writes to it. It ends when it has written, and with this
 // process. Thread safety: the caller's. Requires: the thread that forks lives until the process ended.
 class SnapshotProcess {
  public:

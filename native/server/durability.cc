@@ -212,8 +212,8 @@ Result<void> Durability::begin_snapshot(bool here) {
 }
 
 Result<void> Durability::finish_snapshot() {
-  const auto ended = process_.poll(Deadline::after(std::chrono::duration_cast<milliseconds>(
-      begun_at_ + kSnapshotTime - Clock::now())));
+  const auto ended = process_.poll(
+      Deadline::after(std::chrono::duration_cast<milliseconds>(begun_at_ + kSnapshotTime - Clock::now())));
   if (!ended) return {};
   if (!*ended) {
     ::unlink(folder_.unfinished(generation_).c_str());

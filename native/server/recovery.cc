@@ -60,7 +60,8 @@ Result<void> Attempt::read_snapshot(uint64_t generation) {
   FLOTA_TRY(check_head(head, generation, path));
   bool ended = false;
   FLOTA_TRY(replay_records(reader, *state_.service, &ended));
-  if (!ended) return Error{ErrorCode::kMalformed, path.string() + " is cut off at byte " + std::to_string(reader.end())};
+  if (!ended)
+    return Error{ErrorCode::kMalformed, path.string() + " is cut off at byte " + std::to_string(reader.end())};
   state_.snapshot = generation;
   state_.bytes += reader.size();
   state_.records += reader.records();
@@ -96,7 +97,8 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
     // Made, and not begun when the server died: the log before it goes on.
     if (reader.size() <= FileHead::kBytes) return {};
     return Error{ErrorCode::kMalformed, folder_.log(generation - 1).string() + " is cut off at byte " +
-                                            std::to_string(state_.end) + ", and " + path.string() + " goes on after it"};
+                                            std::to_string(state_.end) + ", and " + path.string() +
+                                            " goes on after it"};
   }
   // A log that was being made: no record of it was ever answered for.
   FLOTA_ASSIGN(const bool blank, reader.only_zeros_left());
@@ -159,8 +161,8 @@ Result<void> Attempt::go_on_before(const Error& damage, const RecordReader& read
   FLOTA_ASSIGN(const File file, File::open(path, O_RDWR));
   FLOTA_TRY(file.truncate(reader.end()));
   FLOTA_TRY(file.sync());
-  options_.say(damage.message + "; going on from before it without the last " + lost + " of changes, as was asked for; " +
-               "the damaged file is kept as " + aside);
+  options_.say(damage.message + "; going on from before it without the last " + lost +
+               " of changes, as was asked for; " + "the damaged file is kept as " + aside);
   over_ = true;
   return {};
 }

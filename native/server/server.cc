@@ -38,9 +38,7 @@ struct Server::Session {
 };
 
 Server::Server(ServerOptions options)
-    : options_(std::move(options)),
-      incarnation_(random_number()),
-      service_(make_service()) {}
+    : options_(std::move(options)), incarnation_(random_number()), service_(make_service()) {}
 
 std::unique_ptr<Service> Server::make_service() {
   return std::make_unique<Service>(options_.io_time, options_.max_payload, [this] {

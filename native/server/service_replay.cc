@@ -44,8 +44,8 @@ Result<void> Service::replay(RecordKind kind, Payload payload, uint64_t most_byt
   }
 }
 
-// What was refused when it came is not in the log, but for these: a table that could not be made, and a push of a worker
-// whose next incarnation came while it was on its way.
+// What was refused when it came is not in the log, but for these: a table that could not be made, and a push of a
+// worker whose next incarnation came while it was on its way.
 Result<void> Service::replay_request(Payload payload) {
   Reader in(payload);
   const auto kind = static_cast<MessageKind>(in.get<uint64_t>());
@@ -111,8 +111,8 @@ Result<void> Service::replay_table(Payload payload) {
   if (!created) return malformed("there are two tables '" + message.spec.name + "'");
   table->restored = values[0] != 0;
   size_t at = 1;
-  for (auto* counter : {&table->pushes, &table->rows_pushed, &table->staleness_count, &table->staleness_sum,
-                        &table->staleness_max}) {
+  for (auto* counter :
+       {&table->pushes, &table->rows_pushed, &table->staleness_count, &table->staleness_sum, &table->staleness_max}) {
     counter->store(values[at++]);
   }
   if (table->dense) table->dense->set_imports(values[at]);

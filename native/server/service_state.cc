@@ -71,8 +71,8 @@ Result<void> save_table(Journal& out, uint64_t id, const HostedTable& table) {
   Writer record;
   record.put(uint64_t{table.restored});
   // Pulls change nothing but their own counters: those begin anew.
-  for (const auto* counter : {&table.pushes, &table.rows_pushed, &table.staleness_count, &table.staleness_sum,
-                              &table.staleness_max}) {
+  for (const auto* counter :
+       {&table.pushes, &table.rows_pushed, &table.staleness_count, &table.staleness_sum, &table.staleness_max}) {
     record.put(counter->load());
   }
   record.put(table.dense ? table.dense->imports() : uint64_t{0});
@@ -112,8 +112,8 @@ Result<void> save_parameter(Journal& out, const WholeParameter& parameter) {
   const std::span<const float> weights(parameter.weights), state(parameter.state);
   const std::array<float, 2> zeros{};
   const auto padding = std::span(zeros).first((weights.size() + state.size()) % 2);
-  return out.write(RecordKind::kParameter, {head.bytes(), spec.bytes(), std::as_bytes(weights), std::as_bytes(state),
-                                            std::as_bytes(padding)});
+  return out.write(RecordKind::kParameter,
+                   {head.bytes(), spec.bytes(), std::as_bytes(weights), std::as_bytes(state), std::as_bytes(padding)});
 }
 
 }  // namespace

@@ -134,8 +134,8 @@ class Index {
 
   // Makes room for so many entries in so many lines, as an index had them. Requires: it is empty.
   void make_room(uint64_t home_lines, uint64_t spare_lines);
-  // Adds an entry that another index had, to one with room for it; false: there is none. Requires: in the order in which
-  // for_each() gives them.
+  // Adds an entry that another index had, to one with room for it; false: there is none. Requires: in the order in
+  // which for_each() gives them.
   bool add(const Entry& entry);
   uint64_t spare_lines() const { return spare_lines_; }
 

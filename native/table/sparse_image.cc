@@ -91,10 +91,10 @@ Result<void> SparseTable::save_image(const std::function<Result<void>(std::span<
   for (uint32_t number = 0; number < kSubtables; ++number) {
     const Subtable& subtable = *subtables_[number];
     const Index& index = subtable.index;
-    const SubtableHead head{subtable.era,         subtable.rescored,
+    const SubtableHead head{subtable.era,           subtable.rescored,
                             subtable.keeps_removed, subtable.removed_since,
-                            index.entries(),      index.home_lines(),
-                            index.spare_lines(),  subtable.waiting ? subtable.waiting->forgotten() : 0,
+                            index.entries(),        index.home_lines(),
+                            index.spare_lines(),    subtable.waiting ? subtable.waiting->forgotten() : 0,
                             newest_step()};
     FLOTA_TRY(page.write_all(ImagePart::kHead, number, std::span(&head, 1)));
     // Rows lie all over the memory: those of the lines to come are asked for while others are copied.

@@ -84,8 +84,8 @@ class SparseTable {
   // lock. Requires: nobody changes the table meanwhile.
   Result<void> save_image(const std::function<Result<void>(std::span<const std::byte>)>& write) const;
   // Puts a page of a table of the same spec in its place. kMalformed: it is no such page; memory is taken for at most
-  // `most_bytes` of rows. Thread safety: pages of one image_part() one after another. Requires: the table was empty, and
-  // the pages come in their order.
+  // `most_bytes` of rows. Thread safety: pages of one image_part() one after another. Requires: the table was empty,
+  // and the pages come in their order.
   Result<void> load_image(std::span<const std::byte> page, uint64_t most_bytes);
   // Which part of the table a page is of, below kSubtables.
   static Result<uint32_t> image_part(std::span<const std::byte> page);

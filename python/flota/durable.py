@@ -1,8 +1,8 @@
 """What of a server outlives its process: where its redo log and snapshots lie, and how they are kept.
 
 What is passed wins over the environment: ``FLOTA_DURABLE_DIR`` names the job's folder, in which every server has its
-own, and ``FLOTA_DURABLE_SYNC``, ``FLOTA_SNAPSHOT_SECONDS``, ``FLOTA_SNAPSHOT_MB`` and ``FLOTA_RECOVER_BEFORE_DAMAGE`` say
-how (docs/durability.md). Where no folder is named, what a server holds is gone when it dies.
+own, and ``FLOTA_DURABLE_SYNC``, ``FLOTA_SNAPSHOT_SECONDS``, ``FLOTA_SNAPSHOT_MB`` and ``FLOTA_RECOVER_BEFORE_DAMAGE``
+say how (docs/durability.md). Where no folder is named, what a server holds is gone when it dies.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Durable:
     """A server's ``folder`` for its redo log and snapshots.
 
-    ``sync``: an answer waits for the disk, so that it outlives the machine and not just the process. A snapshot is taken
-    when the log since the last one has ``snapshot_mb`` and as many bytes as the tables, or after ``snapshot_seconds`` in
-    which anything has changed. ``before_damage``: a damaged log is used up to its damage.
+    ``sync``: an answer waits for the disk, so that it outlives the machine and not just the process. A snapshot is
+    taken when the log since the last one has ``snapshot_mb`` and as many bytes as the tables, or after
+    ``snapshot_seconds`` in which anything has changed. ``before_damage``: a damaged log is used up to its damage.
     """
 
     folder: str

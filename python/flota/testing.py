@@ -123,7 +123,8 @@ class LocalCluster:
     """Real server processes on free ports of this machine, as a context manager.
 
     ``arguments`` are passed to every server (see ``python -m flota.server --help``); logs are in ``log_dir``, a
-    temporary folder unless given. With ``durable``, a folder, a restarted server comes back with all that it had. When the test's process ends, in whatever way, the servers end with it.
+    temporary folder unless given. With ``durable``, a folder, a restarted server comes back with all that it had.
+    When the test's process ends, in whatever way, the servers end with it.
     """
 
     def __init__(

@@ -158,6 +158,11 @@ def test_a_second_server_on_the_same_folder_is_refused_and_told_who_has_it(durab
         durable().start()
 
 
+def push_until_it_fails(table, values):
+    for _ in range(100):
+        table.push([1], values, kind="delta", timeout=0.5)
+
+
 def test_a_full_disk_refuses_changes_until_there_is_room_and_loses_none(durable):
     with durable() as cluster:
         client = cluster.client(timeout=30)
@@ -166,8 +171,7 @@ def test_a_full_disk_refuses_changes_until_there_is_room_and_loses_none(durable)
         pid = cluster.servers[0].pid
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
         with pytest.raises(DiskFull, match="log-1"):
-            for _ in range(100):
-                table.push([1], ones, kind="delta", timeout=0.5)
+            push_until_it_fails(table, ones)
         applied = float(np.asarray(table.pull([1]))[0, 0])
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(table.push, [1], ones, kind="delta")

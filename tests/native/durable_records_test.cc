@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(every_flipped_byte_is_noticed_and_named) {
       log[i] ^= static_cast<std::byte>(bit);
       const auto read = read_all(log);
       log[i] = before;
-      BOOST_TEST_REQUIRE((code_of(read) == ErrorCode::kMalformed || code_of(read) == ErrorCode::kVersion), "byte " << i);
+      BOOST_TEST_REQUIRE((code_of(read) == ErrorCode::kMalformed || code_of(read) == ErrorCode::kVersion),
+                         "byte " << i);
       BOOST_TEST_REQUIRE(contains(message_of(read), "the log"));
       if (i < FileHead::kBytes) continue;
       const auto record = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), i) - ends.begin());

@@ -200,7 +200,9 @@ BOOST_AUTO_TEST_CASE(when_any_byte_of_the_newest_snapshot_is_flipped_the_one_bef
 
 BOOST_AUTO_TEST_CASE(a_folder_of_another_server_is_refused) {
   const TemporaryFolder folder;
-  { Cluster cluster(1, durable(folder.path())); }
+  {
+    Cluster cluster(1, durable(folder.path()));
+  }
   const auto attempt = recover_folder(folder.path(), false, 2);
   BOOST_TEST(code_of(attempt.recovered) == ErrorCode::kInvalidArgument);
   BOOST_TEST(contains(message_of(attempt.recovered), "is of server 0 of 1, and this is server 0 of 2"));
