@@ -184,34 +184,37 @@ Result<RecordReader> read_records(const std::filesystem::path& path) {
 
 RecordWriter::RecordWriter(const File& file) : file_(file) { buffer_.reserve(kBufferBytes); }
 
-Result<void> RecordWriter::begin(const FileHead& head) { return put(head.encode()); }
+void RecordWriter::begin(const FileHead& head) { put(head.encode()); }
 
 Result<void> RecordWriter::write(uint8_t kind, Parts parts) {
   EncodedRecord record(kind, parts);
-  for (const iovec& part : record.numbered(number_++)) {
-    FLOTA_TRY(put({static_cast<const std::byte*>(part.iov_base), part.iov_len}));
+  const auto vectors = record.numbered(number_++);
+  if (record.bytes() >= kBufferBytes / 2) {
+    // Not worth another copy.
+    FLOTA_TRY(flush());
+    FLOTA_TRY(file_.write_at(at_, vectors));
+    at_ += record.bytes();
+    begin_to_sync();
+    return {};
   }
+  if (buffer_.size() + record.bytes() > kBufferBytes) FLOTA_TRY(flush());
+  for (const iovec& part : vectors) put({static_cast<const std::byte*>(part.iov_base), part.iov_len});
   return {};
 }
 
-Result<void> RecordWriter::put(std::span<const std::byte> bytes) {
-  if (buffer_.size() + bytes.size() > kBufferBytes) FLOTA_TRY(flush());
-  if (bytes.size() < kBufferBytes) {
-    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-    return {};
-  }
-  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  FLOTA_TRY(file_.write_at(at_, {&part, 1}));
-  at_ += bytes.size();
-  return {};
-}
+void RecordWriter::put(std::span<const std::byte> bytes) { buffer_.insert(buffer_.end(), bytes.begin(), bytes.end()); }
 
 Result<void> RecordWriter::flush() {
   iovec part{buffer_.data(), buffer_.size()};
   if (!buffer_.empty()) FLOTA_TRY(file_.write_at(at_, {&part, 1}));
   at_ += buffer_.size();
   buffer_.clear();
-  if (at_ - begun_at_ < kStretchBytes) return {};
+  begin_to_sync();
+  return {};
+}
+
+void RecordWriter::begin_to_sync() {
+  if (at_ - begun_at_ < kStretchBytes) return;
   // Best effort: a file system that does not know it writes when it likes.
   sync_file_range(file_.fd(), static_cast<off_t>(begun_at_), static_cast<off_t>(at_ - begun_at_),
                   SYNC_FILE_RANGE_WRITE);
@@ -220,7 +223,6 @@ Result<void> RecordWriter::flush() {
                     SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   }
   begun_at_ = at_;
-  return {};
 }
 
 Result<void> RecordWriter::finish() {

@@ -125,7 +125,7 @@ Result<RecordReader> read_records(const std::filesystem::path& path);
 class RecordWriter {
  public:
   explicit RecordWriter(const File& file);
-  Result<void> begin(const FileHead& head);
+  void begin(const FileHead& head);
   Result<void> write(uint8_t kind, Parts parts);
   // The end, and all of it on the disk.
   Result<void> finish();
@@ -133,8 +133,10 @@ class RecordWriter {
  private:
   static constexpr size_t kBufferBytes = size_t{1} << 20;
 
-  Result<void> put(std::span<const std::byte> bytes);
+  void put(std::span<const std::byte> bytes);
   Result<void> flush();
+  // Has the disk write what it was not told of yet, if that is much.
+  void begin_to_sync();
 
   const File& file_;
   std::vector<std::byte> buffer_;

@@ -16,8 +16,8 @@ namespace flota {
 namespace {
 
 constexpr size_t kMostWords = 1024;
-// Whoever trains or is served goes first.
-constexpr int kNice = 10;
+// Whoever is served goes first, but not so that a snapshot waits for the end of a training that uses all cores.
+constexpr int kNice = 5;
 
 enum Outcome : int { kWritten = 0, kFull = 1, kFailed = 2 };
 

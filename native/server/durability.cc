@@ -170,7 +170,7 @@ bool Durability::is_due() const {
 Result<void> Durability::write_snapshot(const File& file, uint64_t generation) const {
   RecordWriter writer(file);
   SnapshotJournal journal(writer);
-  FLOTA_TRY(writer.begin(head(FileKind::kSnapshot, generation)));
+  writer.begin(head(FileKind::kSnapshot, generation));
   FLOTA_TRY(service_->save(journal));
   return writer.finish();
 }
