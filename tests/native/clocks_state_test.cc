@@ -65,6 +65,23 @@ BOOST_AUTO_TEST_CASE(clocks_that_die_answer_as_those_that_live) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_in_the_middle_of_training_is_of_one_moment) {
+  Mortal<Clocks> mortal;
+  std::atomic<int> errors{0};
+  const auto snapshots = snapshots_during(*mortal, mortal.journal(), kWorld, [&](size_t rank) {
+    for (uint64_t step = 1; step <= 300; ++step) {
+      const Advance message{"train", step, 2, static_cast<uint32_t>(rank), kWorld, 100, false, false};
+      errors += !mortal->advance(message, patience()).has_value();
+    }
+  });
+  BOOST_TEST(errors == 0);
+  for (const Snapshot& snapshot : snapshots) {
+    Clocks clocks;
+    replay_after(clocks, snapshot, mortal.journal().records);
+    BOOST_TEST(said(clocks, {"train", 300, 0, 0, kWorld, 100, false, false}) == "300");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(only_what_is_new_is_written) {
   Mortal<Clocks> clocks;
   for (int times = 0; times < 3; ++times) said(*clocks, {"train", 4, 0, 0, kWorld, 100, false, false});

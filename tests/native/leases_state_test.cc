@@ -102,6 +102,25 @@ BOOST_AUTO_TEST_CASE(leases_that_die_answer_as_those_that_live) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_in_the_middle_of_training_is_of_one_moment) {
+  constexpr uint64_t kShards = 400;
+  Mortal<Leases> mortal;
+  const auto snapshots = snapshots_during(*mortal, mortal.journal(), kRanks, [&](size_t rank) {
+    Worker worker{*mortal, static_cast<uint32_t>(rank), kShards};
+    worker.tell({{kShards - 1, 1, 0}});
+    for (uint64_t i = 0; i < kShards / kRanks / 2; ++i) {
+      const uint64_t shard = worker.take().shard;
+      worker.tell({{shard, i, i % 5 == 0 ? kReleased : kDone}});
+    }
+  });
+  for (const Snapshot& snapshot : snapshots) {
+    Leases leases;
+    replay_after(leases, snapshot, mortal.journal().records);
+    BOOST_TEST(text_of(leases.state()) == text_of(mortal->state()));
+    BOOST_TEST(leases.counts().granted == mortal->counts().granted);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_has_expired_stays_another_s) {
   Mortal<Leases> leases;
   Worker late{*leases, 0};

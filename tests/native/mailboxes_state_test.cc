@@ -152,6 +152,29 @@ BOOST_AUTO_TEST_CASE(mailboxes_that_die_answer_as_those_that_live) {
   BOOST_TEST(received > 300);
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_in_the_middle_of_a_shuffle_is_of_one_moment) {
+  constexpr uint64_t kLetters = 200;
+  Mortal<SmallBoxes> mortal;
+  std::atomic<int> errors{0};
+  const auto snapshots = snapshots_during(*mortal, mortal.journal(), 3, [&](size_t rank) {
+    for (uint64_t i = 0; i < kLetters && rank < 2; ++i) {
+      errors += !mortal->send(letter(static_cast<uint32_t>(rank), i, false), patience()).has_value();
+    }
+    for (uint64_t taken = 0; taken < 2 * kLetters - 3 && rank == 2; ++taken) {
+      errors += !mortal->receive({"a", 0, 2, taken, 100}, patience()).has_value();
+    }
+  });
+  BOOST_TEST(errors == 0);
+  BOOST_TEST(mortal->bytes() > 0u);
+  for (const Snapshot& snapshot : snapshots) {
+    SmallBoxes boxes;
+    replay_after(boxes, snapshot, mortal.journal().records);
+    BOOST_TEST(boxes.bytes() == mortal->bytes());
+    const Receive next{"a", 0, 2, 2 * kLetters - 4, 100};
+    BOOST_TEST(said(boxes, next) == said(*mortal, next));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(letters_that_were_dropped_stay_dropped) {
   Mortal<IdleBoxes> boxes;
   for (const char* channel : {"a", "b"}) said(*boxes, letter(0, 0, false, 1, channel));

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "server/journal.h"
@@ -76,6 +78,42 @@ class Mortal {
   Records snapshot_;
   std::unique_ptr<Part> part_;
 };
+
+struct Snapshot {
+  Records records;
+  size_t at = 0;  // how many records of the journal came before it
+};
+
+// Runs work(0) .. work(threads - 1) at the same time, and takes snapshots all the while.
+template <class Part, class Work>
+std::vector<Snapshot> snapshots_during(Part& part, const MemoryJournal& journal, size_t threads, Work work) {
+  constexpr size_t kMost = 50;
+  std::vector<Snapshot> taken;
+  std::atomic<bool> working{true};
+  std::thread all([&] {
+    in_threads(threads, work);
+    working = false;
+  });
+  for (size_t count = 0; working; ++count) {
+    {
+      MemoryJournal out;
+      const auto frozen = part.freeze();
+      value_of(part.save(out));
+      taken.resize(std::min(count + 1, kMost));
+      taken[count % kMost] = {std::move(out.records), journal.records.size()};
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // or nobody else would get to work
+  }
+  all.join();
+  return taken;
+}
+
+// What a snapshot and the journal after it make.
+template <class Part>
+void replay_after(Part& part, const Snapshot& snapshot, const Records& journal) {
+  replay_all(part, snapshot.records);
+  replay_all(part, {journal.begin() + static_cast<ptrdiff_t>(snapshot.at), journal.end()});
+}
 
 // Whether each record is refused that was cut anywhere, or has too much, after those that come before it.
 template <class Part>

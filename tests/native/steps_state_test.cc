@@ -107,12 +107,14 @@ struct MortalTraining {
   Records snapshot;
   size_t at = 0;  // records that came before the snapshot
   std::unique_ptr<Training> training;
+  std::vector<std::unique_ptr<Training>> before;
 
   MortalTraining() { restart(); }
   void take_snapshot() {
     snapshot = saved(*training);
     at = journal.records.size();
   }
+  // The one before stays, for comparison.
   void restart() {
     const Records& all = journal.records;
     auto next = std::make_unique<Training>();
@@ -121,7 +123,7 @@ struct MortalTraining {
     replay_all(*next, snapshot);
     replay_all(*next, {all.begin() + static_cast<ptrdiff_t>(at), all.end()});
     next->set_journal(&journal);
-    training = std::move(next);
+    before.push_back(std::exchange(training, std::move(next)));
   }
 };
 
@@ -196,6 +198,35 @@ BOOST_AUTO_TEST_CASE(steps_that_die_answer_and_apply_as_those_that_live) {
     BOOST_TEST((mortal.training->bits() == living.bits()));
   }
   BOOST_TEST(applied > 100u);
+}
+
+BOOST_AUTO_TEST_CASE(a_snapshot_in_the_middle_of_training_is_of_one_moment) {
+  MortalTraining mortal;
+  Training& training = *mortal.training;
+  const uint64_t group = hash_name("train");
+  const auto last = [](uint32_t rank) { return FinishStep{"train", 39, 40, rank, kWorld, 1, 100, false, true}; };
+  std::atomic<int> errors{0};
+  const auto snapshots = snapshots_during(training, mortal.journal, kWorld, [&](size_t rank) {
+    for (uint64_t step = 0; step < 40; ++step) {
+      for (uint64_t push = 0; push < 3; ++push) {
+        errors += training.said(PushRecord{group, step, step * 31 + rank * 7 + push, rank}) != "";
+      }
+      FinishStep message = last(static_cast<uint32_t>(rank));
+      message.step = step;
+      message.count = step + 1;
+      errors += !training.steps->finish(message, patience()).has_value();
+    }
+  });
+  BOOST_TEST(errors == 0);
+  for (const Snapshot& snapshot : snapshots) {
+    mortal.snapshot = snapshot.records;
+    mortal.at = snapshot.at;
+    mortal.restart();
+    BOOST_TEST((mortal.training->bits() == training.bits()));
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      BOOST_TEST(mortal.training->said(last(rank)) == training.said(last(rank)));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_finish_that_comes_again_is_written_once) {
