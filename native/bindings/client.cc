@@ -366,18 +366,27 @@ void bind_client(nb::module_& module) {
       .def(
           "finish_step",
           [](Client& self, const std::string& group, uint64_t step, uint64_t count, uint32_t rank, uint32_t world,
-             double samples, bool leave, bool want_keys, int64_t time) {
+             double samples, bool leave, bool want_keys, int64_t time, const nb::bytes& position,
+             const std::vector<uint32_t>& servers) {
+            for (uint32_t server : servers) {
+              if (server >= self.servers()) throw nb::value_error("there is no such server");
+            }
+            const auto bytes = std::as_bytes(std::span(position.c_str(), position.size()));
+            const StepEnd end{group, step, count, rank, world, samples, leave, want_keys, bytes, servers};
             auto changed = [&] {
               Waiting waiting;
-              return take(self.finish_step({group, step, count, rank, world, samples, leave, want_keys}, ms(time)));
+              return take(self.finish_step(end, ms(time)));
             }();
             nb::dict tables;
             for (const auto& [table, keys] : changed) tables[nb::int_(table)] = column(std::span<const Key>(keys));
             return tables;
           },
+          nb::arg("group"), nb::arg("step"), nb::arg("count"), nb::arg("rank"), nb::arg("world"), nb::arg("samples"),
+          nb::arg("leave"), nb::arg("want_keys"), nb::arg("time_ms"), nb::arg("position") = nb::bytes("", 0),
+          nb::arg("servers") = std::vector<uint32_t>(),
           nb::sig("def finish_step(self, group: str, step: int, count: int, rank: int, world: int, samples: float, "
-                  "leave: bool, "
-                  "want_keys: bool, time_ms: int) -> dict[int, bytes]"))
+                  "leave: bool, want_keys: bool, time_ms: int, position: bytes = b'', servers: Sequence[int] = ()) -> "
+                  "dict[int, bytes]"))
       .def(
           "changes",
           [](Client& self, const RemoteTable& table, uint32_t rank, std::vector<uint64_t> since, int64_t time) {
@@ -424,6 +433,7 @@ void bind_client(nb::module_& module) {
   bind_dense(client);
   bind_pages(client);
   bind_coordination(module, client);
+  bind_rejoin(module, client);
 }
 
 }  // namespace flota

@@ -196,9 +196,14 @@ Result<TableSummary> Client::describe(const std::string& name, Time time) {
 Result<std::vector<std::vector<std::byte>>> Client::gather(const std::string& name, uint32_t rank, uint32_t world,
                                                            std::span<const std::byte> brings, Time time) {
   std::vector<std::vector<std::byte>> all;
+  uint64_t count = Barrier::kUncounted;
+  {
+    std::lock_guard lock(mutex_);
+    if (joined_) count = arrivals_[name];
+  }
   FLOTA_TRY(with_lane("barrier '" + name + "'", time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
-    Barrier{name, random_number(), rank, world, wait_at_server(time), brings}.encode(payload);
+    Barrier{name, random_number(), rank, world, wait_at_server(time), brings, count}.encode(payload);
     return lane.exchange({{0, small_call(MessageKind::kBarrier, payload,
                                          [&](auto bytes) -> Result<void> {
                                            FLOTA_ASSIGN(BarrierReply reply, BarrierReply::decode(bytes));
@@ -208,6 +213,10 @@ Result<std::vector<std::vector<std::byte>>> Client::gather(const std::string& na
                          deadline);
   }));
   if (all.size() != world) return Error{ErrorCode::kMalformed, "the server's answer leaves workers out"};
+  if (count != Barrier::kUncounted) {
+    std::lock_guard lock(mutex_);
+    arrivals_[name] = count + 1;
+  }
   return all;
 }
 
@@ -217,7 +226,7 @@ Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
   FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
     FinishStep{end.group, end.step,     end.count, end.rank, end.world, end.samples, wait_at_server(time),
-               end.leave, end.want_keys}
+               end.leave, end.want_keys, options_.epoch, end.position}
         .encode(payload);
     Call call = small_call(MessageKind::kFinishStep, payload, [&](auto bytes) -> Result<void> {
       FLOTA_ASSIGN(FinishStepReply reply, FinishStepReply::decode(bytes));
@@ -228,7 +237,8 @@ Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
       return {};
     });
     std::vector<Lane::Request> requests;
-    for (uint32_t server = 0; server < servers(); ++server) requests.push_back({server, call});
+    for (uint32_t server : end.servers) requests.push_back({server, call});
+    for (uint32_t server = 0; end.servers.empty() && server < servers(); ++server) requests.push_back({server, call});
     return lane.exchange(requests, deadline);
   }));
   return changed;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
+#include "wire/rejoin_messages.h"
 
 namespace flota {
 
@@ -130,8 +132,28 @@ struct StepEnd {
   double samples = 0;      // its weight in the average of all workers' gradients
   bool leave = false;      // it takes no part in later steps
   bool want_keys = false;  // tell the rows that have changed
+  // Where its data stands once the step is applied: what it is told if it is started again.
+  std::span<const std::byte> position = {};
+  std::span<const uint32_t> servers = {};  // only these, to finish once more; none: all
 };
 using ChangedKeysByTable = std::map<uint64_t, std::vector<Key>>;
+
+// The last step that a worker has finished before it was started again.
+struct Finished {
+  std::string group;  // empty: none
+  uint64_t step = 0;
+  uint64_t count = 0;
+  double samples = 0;
+  bool leave = false;
+  std::vector<std::byte> position;
+  std::vector<uint32_t> pending;  // servers that have not applied it, or do not know that it was finished
+};
+struct Rejoined {
+  uint32_t starts = 0;  // how often the worker was started, this time included
+  uint64_t steps = 0;   // that it has noted
+  Finished last;
+  std::map<std::string, uint64_t> passed;  // how often everybody was at each barrier
+};
 
 struct TableSummary {
   RemoteTable table;
@@ -210,6 +232,19 @@ class Client {
   // Waits at server 0 until all ranks came, and returns what each of them brought.
   Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
                                                      std::span<const std::byte> brings, Time time);
+  // The first call of a worker that may have been started before: what earlier incarnations still send is refused from
+  // here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch becomes later
+  // than all that servers know. From here on it counts its arrivals at barriers: at those that everybody has passed it
+  // does not wait, but is given what was brought then. Requires: no other call was made yet.
+  Result<Rejoined> rejoin(uint32_t rank, uint32_t world, Time time);
+  // Tells server 0 how many of this worker's steps the tables have for good, and, while it goes again through what was
+  // done before it was started, how far it is; target 0: it is where it was.
+  Result<void> note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time);
+  // Workers that are on their way back to where they were, and were heard of within a time.
+  Result<std::vector<OnItsWay>> on_their_way(Time within, Time time);
+  // How often this worker was at each barrier.
+  std::map<std::string, uint64_t> arrivals();
+  void set_arrivals(std::map<std::string, uint64_t> arrivals);
   // Shares the shards of a data set by server 0: see Leases. `incarnation` and `wait_ms` are filled in here. That none
   // came free in time is no error, but LeaseOutcome::kNone.
   Result<LeaseReply> lease(LeaseRequest message, Time time);
@@ -245,6 +280,12 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  struct RejoinAnswer {
+    RejoinReply reply;
+    Finished last;
+  };
+  // `all`: of all servers, else of server 0.
+  Result<std::vector<RejoinAnswer>> ask_rejoin(const Rejoin& message, bool all, Time time);
   // The same for another purpose, which errors then name.
   Result<std::vector<ServerStatistics>> statistics_for(const std::string& what, Time time);
 
@@ -277,6 +318,13 @@ class Client {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Lane>> idle_lanes_;
   bool closed_ = false;
+  struct Joined {
+    uint32_t rank = 0;
+    uint32_t world = 0;
+    uint32_t starts = 0;
+  };
+  std::optional<Joined> joined_;
+  std::map<std::string, uint64_t> arrivals_;
   uint64_t next_sequence_ = 1;
   std::set<uint64_t> open_pushes_;
   Background pulls_;

@@ -1,11 +1,31 @@
 #include "server/barriers.h"
 
+#include "server/gathering.h"
 #include "server/wording.h"
 
 namespace flota {
 
+Result<Barriers::Brought> Barriers::past(Place& place, const std::string& who, uint64_t count) {
+  if (count == Barrier::kUncounted) return Brought();
+  place.counted = true;
+  if (count > place.gatherings && place.waiting.empty()) {
+    place.gatherings = count;  // this server was started anew and knows nothing of those before
+  }
+  if (count == place.gatherings) return Brought();
+  if (count > place.gatherings) {
+    return invalid(who + " has been here " + std::to_string(count) + " times, others " +
+                   std::to_string(place.gatherings) + " times: all workers must come to the same barriers");
+  }
+  const auto found = place.kept.find(count);
+  if (found != place.kept.end()) return found->second;
+  return invalid(who + " was started again and comes here for time " + std::to_string(count + 1) +
+                 ", but what workers brought then is not kept any more (the newest " + std::to_string(kMaxKept) +
+                 " gatherings of a job are, up to " + std::to_string(kMaxKeptBytes >> 20) +
+                 " MiB); the job must be restored from a save");
+}
+
 Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world,
-                                           Deadline deadline, std::span<const std::byte> brings) {
+                                           Deadline deadline, std::span<const std::byte> brings, uint64_t count) {
   std::unique_lock lock(mutex_);
   const std::string who = "barrier '" + name + "': worker " + std::to_string(rank);
   if (places_.size() >= kMaxBarriers && !places_.contains(name)) {
@@ -13,6 +33,8 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   }
   Place& place = places_[name];
   if (place.released.contains(call)) return place.brought;  // everybody was here; the answer got lost
+  FLOTA_ASSIGN(Brought before_now, past(place, who, count));
+  if (before_now) return before_now;
   if (place.waiting.empty()) place.world = world;
   if (world != place.world) {
     return invalid(who + " says there are " + std::to_string(world) + " workers, others say " +
@@ -20,22 +42,24 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   }
   Waiting& mine = place.waiting[rank];
   if (mine.call != call) mine = {call, 0, {brings.begin(), brings.end()}};
-  ++mine.requests;
   if (place.waiting.size() == world) {
-    place.released.clear();
-    std::vector<std::vector<std::byte>> brought;
-    for (auto& [other, waiting] : place.waiting) {
-      place.released.insert(waiting.call);
-      brought.push_back(std::move(waiting.brings));
+    Gathering gathering{name, place.gatherings, place.counted, {}, {}};
+    for (const auto& [other, waiting] : place.waiting) {
+      gathering.calls.push_back(waiting.call);
+      gathering.brought.push_back(waiting.brings);
     }
-    place.brought = std::make_shared<const std::vector<std::vector<std::byte>>>(std::move(brought));
+    if (auto written = write_message(journal_, RecordKind::kGathering, gathering); !written) {
+      if (mine.requests == 0) place.waiting.erase(rank);
+      return written.error();
+    }
     place.waiting.clear();
-    ++place.gatherings;
+    release(gathering);
     Brought all = place.brought;
     lock.unlock();
     changed_.notify_all();
     return all;
   }
+  ++mine.requests;
   changed_.notify_all();  // a call whose place was taken is waiting, too
   const uint64_t before = place.gatherings;
   auto still_mine = [&] {
@@ -54,6 +78,38 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
                  std::to_string(world)};
   if (--place.waiting[rank].requests == 0) place.waiting.erase(rank);
   return late;
+}
+
+void Barriers::release(const Gathering& gathering) {
+  Place& place = places_[gathering.name];
+  place.released.clear();
+  place.released.insert(gathering.calls.begin(), gathering.calls.end());
+  place.brought = std::make_shared<const std::vector<std::vector<std::byte>>>(gathering.brought);
+  place.gatherings = gathering.number + 1;
+  place.counted |= gathering.counted;
+  if (place.counted) keep(gathering.name, place, gathering.number);
+}
+
+void Barriers::keep(const std::string& name, Place& place, uint64_t number) {
+  if (!place.kept.emplace(number, place.brought).second) return;
+  size_t bytes = name.size();
+  for (const auto& part : *place.brought) bytes += part.size();
+  kept_.push_back({name, number, bytes});
+  kept_bytes_ += bytes;
+  while (kept_.size() > kMaxKept || kept_bytes_ > kMaxKeptBytes) {
+    places_[kept_.front().name].kept.erase(kept_.front().number);
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
+  }
+}
+
+std::vector<Passed> Barriers::passed() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Passed> all;
+  for (const auto& [name, place] : places_) {
+    if (place.counted && place.gatherings > 0) all.push_back({name, place.gatherings});
+  }
+  return all;
 }
 
 void Barriers::stop() {

@@ -26,6 +26,9 @@ class Clocks {
   // goes back is refused.
   Result<uint64_t> advance(const Advance& message, Deadline deadline);
 
+  // The worker was started again: it rests, and may go on from wherever the others are.
+  void rejoin(uint32_t rank);
+
   // Everybody who waits gets kShuttingDown.
   void stop();
 

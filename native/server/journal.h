@@ -33,6 +33,8 @@ enum class RecordKind : uint8_t {
   kClocks = 41,
   kLeases = 42,
   kMailboxes = 43,
+  kRejoins = 44,
+  kFinishes = 45,
   kEnd = 63,
 };
 

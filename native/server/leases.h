@@ -32,6 +32,9 @@ class Leases {
   // later incarnation of the worker has asked, and what this one had was freed. Requires: message.check().
   Result<LeaseReply> ask(const LeaseRequest& message, Deadline deadline);
 
+  // The worker was started again: what earlier incarnations had is free.
+  Result<void> rejoin(uint32_t rank, uint64_t incarnation);
+
   // For a checkpoint; who has which is not in it.
   LeaseStates state() const;
   // Replaces everything; nobody has anything. Who goes on with a shard gets it back by telling its progress.

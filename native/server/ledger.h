@@ -34,6 +34,9 @@ class Ledger {
   // `applied` false: it failed before it changed anything, and may come again.
   void finish(const PushId& id, bool applied);
 
+  // The worker was started again: pushes of earlier epochs are refused from here on.
+  Result<void> rejoin(uint64_t worker, uint32_t epoch);
+
   uint64_t duplicates() const { return duplicates_.load(std::memory_order_relaxed); }
   size_t workers() const;
 

@@ -29,7 +29,9 @@ Result<Writer> Service::apply_once(MessageKind kind, Payload payload, const Push
     Result<void> status;
     try {
       if (in_step(head)) {
-        status = steps_.hold(head.group, head.rank, head.step, hold(), [&] { return record(kind, payload); });
+        HeldPush held = hold();
+        held.incarnation = head.epoch;
+        status = steps_.hold(head.group, head.rank, head.step, std::move(held), [&] { return record(kind, payload); });
       } else {
         // The versions of changes that others ask for must be the same again when the records are replayed.
         std::unique_lock<std::mutex> ordered;

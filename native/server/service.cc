@@ -41,7 +41,7 @@ Service::Service(std::chrono::milliseconds io_time, uint64_t max_payload, std::f
     : io_time_(io_time), max_payload_(max_payload), on_shutdown_(std::move(on_shutdown)) {}
 
 Deadline Service::wait_deadline(uint64_t wait_ms) {
-  return Deadline::after(std::chrono::milliseconds(std::min<uint64_t>(wait_ms, 24ull * 3600 * 1000)));
+  return Deadline::after(std::chrono::milliseconds(std::min(wait_ms, kLongestWait)));
 }
 
 Result<void> Service::reply(Stream& stream, uint64_t request, const Writer& payload, bool more) {
@@ -104,6 +104,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::era;
       case MessageKind::kShrink:
         return &Service::shrink;
+      case MessageKind::kRejoin:
+        return &Service::rejoin;
       case MessageKind::kShutdown:
         return &Service::shutdown;
       default:
@@ -239,7 +241,7 @@ Result<Writer> Service::push(Payload payload) {
 Result<Writer> Service::barrier(Payload payload) {
   FLOTA_ASSIGN(auto message, Barrier::decode(payload));
   FLOTA_ASSIGN(auto brought, barriers_.arrive(message.name, message.call, message.rank, message.world,
-                                              wait_deadline(message.wait_ms), message.brings));
+                                              wait_deadline(message.wait_ms), message.brings, message.count));
   BarrierReply reply;
   for (const auto& bytes : *brought) reply.brought.emplace_back(bytes);
   Writer out;

@@ -15,6 +15,7 @@
 #include "server/mailboxes.h"
 #include "server/record.h"
 #include "server/registry.h"
+#include "server/rejoins.h"
 #include "server/steps.h"
 #include "wire/era_messages.h"
 #include "wire/frame.h"
@@ -85,6 +86,7 @@ class Service {
   Result<void> reply(Stream& stream, uint64_t request, const Writer& payload, bool more = false);
   Result<void> reply_error(Stream& stream, uint64_t request, const Error& error);
   Deadline io_deadline() const { return Deadline::after(io_time_); }
+  static constexpr uint64_t kLongestWait = 24ull * 3600 * 1000;
   // For how long a client asked to wait for other clients.
   static Deadline wait_deadline(uint64_t wait_ms);
 
@@ -106,6 +108,7 @@ class Service {
   Result<Writer> import_rows(Payload payload);
   Result<Writer> era(Payload payload);
   Result<Writer> shrink(Payload payload);
+  Result<Writer> rejoin(Payload payload);
   Result<Writer> shutdown(Payload payload);
 
   // These stream their answers straight from where they are kept; an error inside `sent` broke the connection.
@@ -118,6 +121,9 @@ class Service {
   static void import_into(HostedTable& table, const Rows& rows);
   static void begin_era(HostedTable& table, const Era& message);
   static uint64_t apply_shrink(HostedTable& table, const Shrink& message);
+
+  // What a claim does to the parts that know workers. Requires: rejoins_ has it, and is locked.
+  Result<void> apply_rejoin(const Rejoin& message);
 
   template <class Apply, class Hold>
   Result<Writer> apply_once(MessageKind kind, Payload payload, const PushHead& head, HostedTable& table, Apply apply,
@@ -147,6 +153,7 @@ class Service {
   Result<void> replay_parameter(Payload payload);
   Result<void> replay_history(Payload payload);
   Result<void> replay_changes(Payload payload);
+  Result<void> replay_rejoin(RecordKind kind, Payload payload);
 
   std::chrono::milliseconds io_time_;
   uint64_t max_payload_;
@@ -158,6 +165,7 @@ class Service {
   Clocks clocks_;
   Leases leases_;
   Mailboxes mailboxes_;
+  Rejoins rejoins_;
   Counters counters_;
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;

@@ -29,6 +29,14 @@ Result<void> Service::replay(RecordKind kind, Payload payload, uint64_t most_byt
     case RecordKind::kFinish:
     case RecordKind::kSteps:
       return steps_.replay(kind, payload, [this](uint64_t id) { return registry_.find(id); });
+    case RecordKind::kFinishes:
+      return steps_.finishes().replay(kind, payload);
+    case RecordKind::kGathering:
+    case RecordKind::kBarriers:
+      return barriers_.replay(kind, payload);
+    case RecordKind::kRejoin:
+    case RecordKind::kRejoins:
+      return replay_rejoin(kind, payload);
     case RecordKind::kAdvance:
     case RecordKind::kClocks:
       return clocks_.replay(kind, payload);

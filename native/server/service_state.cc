@@ -8,6 +8,8 @@ namespace flota {
 
 void Service::set_journal(Journal* journal) {
   journal_ = journal;
+  rejoins_.set_journal(journal);
+  barriers_.set_journal(journal);
   steps_.set_journal(journal);
   clocks_.set_journal(journal);
   leases_.set_journal(journal);
@@ -25,10 +27,14 @@ Service::Alone Service::alone() {
 // Who holds a part's lock never waits for the gate, so this waits for nobody who waits for it.
 Service::Frozen Service::freeze() {
   Frozen frozen{gate_.close(), {}};
+  // In the order in which a worker that was started again is made known to them.
+  frozen.parts.push_back(rejoins_.freeze());
   frozen.parts.push_back(ledger_.freeze());
   frozen.parts.push_back(steps_.freeze());
+  frozen.parts.push_back(steps_.finishes().freeze());
   frozen.parts.push_back(clocks_.freeze());
   frozen.parts.push_back(leases_.freeze());
+  frozen.parts.push_back(barriers_.freeze());
   frozen.parts.push_back(mailboxes_.freeze());
   return frozen;
 }
@@ -124,7 +130,10 @@ Result<void> Service::save(Journal& out) const {
   FLOTA_TRY(registry_.each([&](uint64_t id, const HostedTable& table) { return save_table(out, id, table); },
                            [&](const WholeParameter& parameter) { return save_parameter(out, parameter); }));
   FLOTA_TRY(ledger_.save(out));
+  FLOTA_TRY(rejoins_.save(out));
   FLOTA_TRY(steps_.save(out));
+  FLOTA_TRY(steps_.finishes().save(out));
+  FLOTA_TRY(barriers_.save(out));
   FLOTA_TRY(clocks_.save(out));
   FLOTA_TRY(leases_.save(out));
   FLOTA_TRY(mailboxes_.save(out));

@@ -20,6 +20,7 @@ struct HeldPush {
   std::vector<float> values;
   std::vector<float> shows = {};   // sparse: how often each key appeared, or none
   std::vector<float> clicks = {};  // how often with a click, or none
+  uint32_t incarnation = 0;        // of the worker
 };
 
 // What one worker gave to a step.

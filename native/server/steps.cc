@@ -28,7 +28,9 @@ Result<std::shared_ptr<Steps::Group>> Steps::find_or_make(uint64_t id) {
     });
   }
   if (groups_.size() >= kMaxGroups) return Error{ErrorCode::kBusy, "too many groups of workers"};
-  return groups_[id] = std::make_shared<Group>();
+  auto fresh = std::make_shared<Group>();
+  fresh->incarnations = incarnations_;
+  return groups_[id] = std::move(fresh);
 }
 
 Result<Steps::Entered> Steps::enter(uint64_t id) {
@@ -67,6 +69,7 @@ void Steps::begin(Group& group, uint64_t step) {
 Result<void> Steps::hold(uint64_t id, uint32_t rank, uint64_t step, HeldPush push, const Write& write) {
   FLOTA_ASSIGN(auto entered, enter(id));
   Group& group = *entered.group;
+  FLOTA_TRY(check_incarnation(group, rank, push.incarnation));
   FLOTA_TRY(check_step(group, rank, step));
   const auto found = group.ranks.find(rank);
   if (!fresh(group) && found != group.ranks.end() && found->second.finished) {
@@ -157,12 +160,14 @@ void Steps::note(Group& group, const FinishStep& message) {
   member.last = message.step;
   member.count = message.count;
   member.samples = message.samples;
+  finishes_.note(message);
   if (complete(group)) apply(group);
 }
 
 Result<Steps::Changed> Steps::finish(const FinishStep& message, Deadline deadline) {
   FLOTA_ASSIGN(auto entered, enter(hash_name(message.group)));
   const std::shared_ptr<Group>& group = entered.group;
+  FLOTA_TRY(check_incarnation(*group, message.rank, message.incarnation));
   if (applied(*group, message)) return Changed(group->rows);
   FLOTA_TRY(check_finish(*group, message));
   if (!noted(*group, message)) {

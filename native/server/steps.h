@@ -11,6 +11,7 @@
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "server/finishes.h"
 #include "server/record.h"
 #include "server/step_average.h"
 #include "wire/messages.h"
@@ -32,6 +33,19 @@ class Steps {
   // after a broken connection is answered again.
   using Changed = std::shared_ptr<const std::vector<ChangedRows>>;
   Result<Changed> finish(const FinishStep& message, Deadline deadline);
+
+  // This incarnation is the worker from here on: what earlier ones still send is refused. `drop`: and what they pushed
+  // to a step that they did not finish is forgotten.
+  void rejoin(uint32_t rank, uint32_t incarnation, bool drop);
+  // The last step that the worker has finished, and whether it is applied.
+  struct Standing {
+    Finishes::Finish last;
+    bool applied = false;
+  };
+  Standing standing(uint32_t rank);
+  // They outlive the process beside the groups.
+  Finishes& finishes() { return finishes_; }
+  const Finishes& finishes() const { return finishes_; }
 
   // Everybody who waits gets kShuttingDown.
   void stop();
@@ -67,6 +81,7 @@ class Steps {
     uint64_t step = 0;
     uint32_t world = 0;                              // 0: nobody has told yet
     std::map<uint32_t, Member> ranks;                // in the order in which gradients are summed
+    std::map<uint32_t, uint32_t> incarnations;       // of workers that were started again, by rank
     std::shared_ptr<std::vector<ChangedRows>> rows;  // of the last step; not changed once somebody has them
   };
   // A group with its lock.
@@ -84,6 +99,7 @@ class Steps {
   static bool over(const Group& group);
   // Whether the next push or finish begins the group, or begins it anew.
   static bool fresh(const Group& group) { return !group.begun || over(group); }
+  static Result<void> check_incarnation(const Group& group, uint32_t rank, uint32_t incarnation);
   static Result<void> check_step(const Group& group, uint32_t rank, uint64_t step);
   static Result<void> check_finish(const Group& group, const FinishStep& message);
   // Whether the step that the worker finishes was applied before, with its finish.
@@ -92,7 +108,7 @@ class Steps {
   static bool noted(const Group& group, const FinishStep& message);
   static void begin(Group& group, uint64_t step);
   // Notes the finish, and applies the step if it was the last one missing.
-  static void note(Group& group, const FinishStep& message);
+  void note(Group& group, const FinishStep& message);
   static bool complete(const Group& group);
   static void apply(Group& group);
   static std::string missing(const Group& group);
@@ -107,6 +123,8 @@ class Steps {
   std::mutex mutex_;
   bool stopped_ = false;
   Journal* journal_ = nullptr;
+  std::map<uint32_t, uint32_t> incarnations_;  // for groups to come
+  Finishes finishes_;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<Group>> groups_;
 };
 

@@ -11,6 +11,7 @@ void Barrier::encode(Writer& out) const {
   out.put(rank);
   out.put(world);
   out.put(wait_ms);
+  out.put(count);
   out.put_string(name);
   out.put(static_cast<uint64_t>(brings.size()));
   out.put_array(brings);
@@ -23,6 +24,7 @@ Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
   message.rank = in.get<uint32_t>();
   message.world = in.get<uint32_t>();
   message.wait_ms = in.get<uint64_t>();
+  message.count = in.get<uint64_t>();
   message.name = in.get_string(kMaxNameBytes);
   message.brings = in.get_array<std::byte>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("a barrier"));
@@ -61,8 +63,11 @@ void FinishStep::encode(Writer& out) const {
   out.put(wait_ms);
   out.put(static_cast<uint8_t>(leave));
   out.put(static_cast<uint8_t>(want_keys));
-  out.pad();
+  out.put(uint16_t{0});
+  out.put(incarnation);
   out.put_string(group);
+  out.put(static_cast<uint64_t>(position.size()));
+  out.put_array(position);
 }
 
 Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
@@ -76,14 +81,19 @@ Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
   message.wait_ms = in.get<uint64_t>();
   FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
   FLOTA_ASSIGN(message.want_keys, get_bool(in, "want_keys"));
-  in.get_array<uint8_t>(6);
+  in.get<uint16_t>();
+  message.incarnation = in.get<uint32_t>();
   message.group = in.get_string(kMaxNameBytes);
+  message.position = in.get_array<std::byte>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("the finish of a step"));
   FLOTA_TRY(check_rank(message.rank, message.world));
   if (!std::isfinite(message.samples) || message.samples < 0) {
     return invalid("a step's number of samples must be a finite number from 0 on");
   }
   if (message.count > kMaxStep) return invalid("steps are counted up to 2^62");
+  if (message.position.size() > kMaxPosition) {
+    return Error{ErrorCode::kTooLarge, "more than 64 KiB to say where a worker's data stands"};
+  }
   return message;
 }
 

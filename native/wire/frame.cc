@@ -79,6 +79,8 @@ const char* to_string(MessageKind kind) {
       return "era";
     case MessageKind::kShrink:
       return "shrink";
+    case MessageKind::kRejoin:
+      return "rejoin";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

@@ -41,6 +41,7 @@ enum class MessageKind : uint8_t {
   kReceive = 19,
   kEra = 20,
   kShrink = 21,
+  kRejoin = 22,
   kReply = 64,
   kError = 65,
 };

@@ -141,6 +141,7 @@ struct PullDense {
 // Everybody waits for everybody, and is given what each has brought.
 struct Barrier {
   static constexpr size_t kMaxBytes = size_t{16} << 20;
+  static constexpr uint64_t kUncounted = ~uint64_t{0};
 
   std::string name;
   uint64_t call = 0;  // the same when it is sent again
@@ -148,6 +149,8 @@ struct Barrier {
   uint32_t world = 0;
   uint64_t wait_ms = 0;
   std::span<const std::byte> brings;  // at most kMaxBytes
+  // How often the worker has been through this barrier: one that was started again goes through all of them again.
+  uint64_t count = kUncounted;
 
   void encode(Writer& out) const;
   static Result<Barrier> decode(std::span<const std::byte> payload);
@@ -162,6 +165,8 @@ struct BarrierReply {
 
 // A worker has pushed all it had to push in a step, and waits for the others.
 struct FinishStep {
+  static constexpr size_t kMaxPosition = size_t{64} << 10;
+
   std::string group;
   uint64_t step = 0;   // of the group
   uint64_t count = 0;  // steps that the worker has trained, this one included: what rules count by
@@ -171,6 +176,9 @@ struct FinishStep {
   uint64_t wait_ms = 0;
   bool leave = false;      // it takes no part in later steps
   bool want_keys = false;  // the answer tells which rows have changed
+  uint32_t incarnation = 0;
+  // Where the worker's data stands once the step is applied, in words of its own: at most kMaxPosition.
+  std::span<const std::byte> position;
 
   void encode(Writer& out) const;
   static Result<FinishStep> decode(std::span<const std::byte> payload);

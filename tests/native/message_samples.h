@@ -11,6 +11,7 @@
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
+#include "wire/rejoin_messages.h"
 
 // One sample of every message, and what decodes it: for the tests of the wire and as the seed of the fuzz corpus.
 namespace flota::testing {
@@ -183,12 +184,17 @@ inline std::vector<std::byte> sample_rows() {
 
 inline std::vector<std::byte> sample_barrier() {
   const std::array<std::byte, 3> brings = {std::byte{1}, std::byte{2}, std::byte{3}};
-  return encoded(Barrier{"epoch end", 3, 1, 4, 30'000, brings});
+  return encoded(Barrier{"epoch end", 3, 1, 4, 30'000, brings, 2});
 }
 
 inline std::vector<std::byte> sample_barrier_reply() {
   const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
   return encoded(BarrierReply{{bytes, {}}});
+}
+
+inline std::span<const std::byte> sample_position() {
+  static constexpr std::array<std::byte, 3> kPosition = {std::byte{7}, std::byte{8}, std::byte{9}};
+  return kPosition;
 }
 
 inline std::vector<std::byte> sample_finish_step_reply() {
@@ -240,7 +246,8 @@ inline std::vector<Sample> all_samples() {
       {"barrier", MessageKind::kBarrier, sample_barrier(), transcode<Barrier>},
       {"barrier_reply", MessageKind::kReply, sample_barrier_reply(), transcode<BarrierReply>},
       {"finish_step", MessageKind::kFinishStep,
-       encoded(FinishStep{"train", 1000, 2000, 1, 4, 512, 30'000, false, true}), transcode<FinishStep>},
+       encoded(FinishStep{"train", 1000, 2000, 1, 4, 512, 30'000, false, true, 3, sample_position()}),
+       transcode<FinishStep>},
       {"finish_step_reply", MessageKind::kReply, sample_finish_step_reply(), transcode<FinishStepReply>},
       {"changes", MessageKind::kChanges, encoded(ChangesRequest{table, 0x40, 0x50, 3}), transcode<ChangesRequest>},
       {"changes_reply", MessageKind::kReply, sample_changes_reply(), transcode<ChangesReply>},
@@ -265,6 +272,16 @@ inline std::vector<Sample> all_samples() {
       {"shrink", MessageKind::kShrink,
        encoded(Shrink{table, 0x2122232425262728, 9, 4, 0x62, 3, 30, 0.5f, 0.75, 0.25, true}), transcode<Shrink>},
       {"shrink_reply", MessageKind::kReply, encoded(ShrinkReply{345}), transcode<ShrinkReply>},
+      {"rejoin", MessageKind::kRejoin,
+       encoded(Rejoin{RejoinPart::kNote, 0x2122232425262728, 1, 4, 3, 2, 1000, 17, 990, 30'000}), transcode<Rejoin>},
+      {"rejoin_reply", MessageKind::kReply,
+       encoded(RejoinReply{3,
+                           2,
+                           1000,
+                           {true, false, 999, 2000, 512, "train", sample_position()},
+                           {{"epoch end", 5}},
+                           {{2, 17, 990}}}),
+       transcode<RejoinReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
        transcode<ErrorReply>},

@@ -1,0 +1,122 @@
+// A client's calls for workers that may have been started before.
+#include <algorithm>
+
+#include "client/client.h"
+#include "client/small_call.h"
+#include "client/with_lane.h"
+
+namespace flota {
+namespace {
+
+// Groups of one job are numbered by their names' ends, and a worker is in one after another.
+uint64_t number_of(const std::string& group) {
+  const size_t digits = group.find_last_not_of("0123456789") + 1;
+  const std::string number = group.substr(std::min(digits, group.size()));
+  return number.empty() || number.size() > 18 ? 0 : std::stoull(number);
+}
+
+bool earlier(const Finished& a, const Finished& b) {
+  if (a.group.empty() || b.group.empty()) return a.group.empty() && !b.group.empty();
+  return std::pair(number_of(a.group), a.step) < std::pair(number_of(b.group), b.step);
+}
+
+}  // namespace
+
+Result<std::vector<Client::RejoinAnswer>> Client::ask_rejoin(const Rejoin& message, bool all, Time time) {
+  std::vector<RejoinAnswer> answers(all ? servers() : 1);
+  FLOTA_TRY(with_lane("rejoin as worker " + std::to_string(message.rank), time, [&](Lane& lane, Deadline deadline) {
+    Writer payload;
+    message.encode(payload);
+    std::vector<Lane::Request> requests;
+    for (uint32_t server = 0; server < answers.size(); ++server) {
+      requests.push_back(
+          {server, small_call(MessageKind::kRejoin, payload, [&answers, server](auto bytes) -> Result<void> {
+             RejoinAnswer& answer = answers[server];
+             FLOTA_ASSIGN(answer.reply, RejoinReply::decode(bytes));
+             const LastFinish& last = answer.reply.last;
+             answer.last = {last.group,   last.step,
+                            last.count,   last.samples,
+                            last.leave,   {last.position.begin(), last.position.end()},
+                            {}};
+             answer.reply.last.position = {};  // the bytes go
+             return {};
+           })});
+    }
+    return lane.exchange(requests, deadline);
+  }));
+  return answers;
+}
+
+Result<Rejoined> Client::rejoin(uint32_t rank, uint32_t world, Time time) {
+  Rejoin message;
+  message.worker = options_.worker;
+  message.rank = rank;
+  message.world = world;
+  FLOTA_ASSIGN(auto known, ask_rejoin(message, true, time));
+  for (const RejoinAnswer& server : known) {
+    // Clocks of hosts differ, and a second may see two starts: it is later than the one before in any case.
+    if (server.reply.incarnation >= options_.epoch) options_.epoch = server.reply.incarnation + 1;
+    message.starts = std::max(message.starts, server.reply.starts);
+  }
+  message.part = RejoinPart::kClaim;
+  message.incarnation = std::max(options_.epoch, 1u);
+  options_.epoch = message.incarnation;
+  ++message.starts;
+  FLOTA_ASSIGN(auto servers, ask_rejoin(message, true, time));
+  const auto newest = std::max_element(servers.begin(), servers.end(),
+                                       [](const auto& a, const auto& b) { return earlier(a.last, b.last); });
+  Rejoined place;
+  place.starts = message.starts;
+  place.last = newest->last;
+  place.steps = servers[0].reply.steps;
+  for (const Passed& barrier : servers[0].reply.passed) place.passed[barrier.name] = barrier.times;
+  bool all_have_it = true;
+  for (uint32_t server = 0; server < servers.size(); ++server) {
+    const bool lacks = earlier(servers[server].last, place.last);
+    all_have_it &= !lacks;
+    if (lacks || (!place.last.group.empty() && !servers[server].reply.last.applied)) {
+      place.last.pending.push_back(server);
+    }
+  }
+  // A worker finishes a step when all servers hold what it has pushed to it. So where one of them knows of the finish,
+  // the others hold it for good; where none does, nobody may use it.
+  if (all_have_it) {
+    message.part = RejoinPart::kDrop;
+    FLOTA_TRY(ask_rejoin(message, true, time));
+  }
+  std::lock_guard lock(mutex_);
+  joined_ = Joined{rank, world, message.starts};
+  return place;
+}
+
+Result<void> Client::note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time) {
+  Rejoin message;
+  {
+    std::lock_guard lock(mutex_);
+    if (!joined_) return invalid("only a worker that has joined its job tells how far it is");
+    message = {RejoinPart::kNote, options_.worker, joined_->rank, joined_->world, options_.epoch,
+               joined_->starts,   steps,           reached,       target,         0};
+  }
+  FLOTA_TRY(ask_rejoin(message, false, time));
+  return {};
+}
+
+Result<std::vector<OnItsWay>> Client::on_their_way(Time within, Time time) {
+  Rejoin message;
+  message.world = 1;
+  message.within_ms = static_cast<uint64_t>(within.count());
+  FLOTA_ASSIGN(auto answers, ask_rejoin(message, false, time));
+  return answers[0].reply.on_their_way;
+}
+
+std::map<std::string, uint64_t> Client::arrivals() {
+  std::lock_guard lock(mutex_);
+  return arrivals_;
+}
+
+void Client::set_arrivals(std::map<std::string, uint64_t> arrivals) {
+  std::lock_guard lock(mutex_);
+  arrivals_ = std::move(arrivals);
+}
+
+}  // namespace flota
