@@ -212,6 +212,8 @@ Result<Writer> Service::shrink(Payload payload) {
 uint64_t Service::apply_shrink(HostedTable& table, const Shrink& message) {
   TableHistory& history = table.history;
   std::lock_guard lock(history.mutex);
+  // An era is later than all that was done before it: a worker that was started again asks for the same once more.
+  if (message.era != 0 && message.era <= table.sparse->era()) return history.last_removed;
   const size_t before = history.shrinks.size();
   const uint64_t unseen_since =
       message.max_age == 0 || before < message.max_age ? 0 : history.shrinks[before - message.max_age];

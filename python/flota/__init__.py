@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flota.fleet import load_inference_model as load_inference_model
     from flota.fleet import load_model as load_model
     from flota.fleet import load_vectors as load_vectors
+    from flota.fleet import restarted as restarted
     from flota.fleet import run_server as run_server
     from flota.fleet import save_inference_model as save_inference_model
     from flota.fleet import save_persistables as save_persistables
@@ -88,6 +89,7 @@ _PUBLIC = {
     "load_model": "flota.fleet",
     "load_vectors": "flota.fleet",
     "prefetch": "flota.nn.prefetch",
+    "restarted": "flota.fleet",
     "run_server": "flota.fleet",
     "save_inference_model": "flota.fleet",
     "save_persistables": "flota.fleet",
@@ -150,6 +152,7 @@ __all__ = [
     "optim",
     "prefetch",
     "report",
+    "restarted",
     "rules",
     "run_server",
     "save_inference_model",

@@ -11,15 +11,16 @@ Arrays are used where they lie, and the interpreter is free while a call waits. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from flota import _core, config
 from flota.admission import Admission, checked, to_native
 from flota.checks import flag, whole
-from flota.errors import InvalidArgument
+from flota.errors import DeadlineExceeded, FlotaError, InvalidArgument
 from flota.initializer import Constant, Initializer
 from flota.pages import RowPage
 from flota.rules import Rule
@@ -31,6 +32,8 @@ __all__ = ["Client", "DenseTable", "Future", "RowPage", "ServerStatistics", "Spa
 Storage = Literal["float32", "float16", "bfloat16"]
 Transport = Literal["auto", "tcp", "unix", "shared_memory"]
 SplitMethod = Literal["RoundRobin", "HashName"]
+
+T = TypeVar("T")
 
 _STORAGES = {kind.name: kind for kind in _core.Storage}
 _TRANSPORTS = {kind.name: kind for kind in _core.Transport}
@@ -84,6 +87,8 @@ class Client:
         protect_client(options, tls, insecure=flag("insecure", insecure))
         seconds = config.default_timeout() if timeout is None else timeout
         self._session = Session(_core.Client.connect(options, milliseconds(seconds)), seconds)
+        self._rank: int | None = None  # of a worker that has joined its job
+        self._passed: dict[str, int] = {}
 
     @property
     def timeout(self) -> float:
@@ -178,7 +183,54 @@ class Client:
         """Waits until all of ``world`` workers, each with a rank of its own, wait at this barrier."""
         world = whole("world", world, 1, 1 << 20)
         rank = whole("rank", rank, 0, world - 1)
-        self._session.native.gather(name, rank, world, b"", self._session.time(timeout))
+        self.gather(name, b"", rank=rank, world=world, timeout=timeout)
+
+    def gather(self, name: str, brings: bytes, *, rank: int, world: int, timeout: float | None = None) -> list[bytes]:
+        """The same; each is given what all have brought, in the order of their ranks."""
+        return self.patiently(
+            f"barrier {name!r}",
+            lambda: self._session.native.gather(name, rank, world, brings, self._session.time(timeout)),
+        )
+
+    def rejoin(self, rank: int, world: int) -> _core.Rejoined:
+        """Before anything else, as a worker of a job that may have been started before: where it was."""
+        place = self._session.native.rejoin(rank, world, self._session.time(None))
+        self._rank, self._passed = rank, place.passed
+        return place
+
+    def passed(self, name: str) -> bool:
+        """Whether everybody was there, this worker too before it was started again, the next time that it comes to the
+        barrier of this name."""
+        return self._session.native.arrivals.get(name, 0) < self._passed.get(name, 0)
+
+    def patiently(self, what: str, wait: Callable[[], T]) -> T:
+        """A wait for other workers. It goes on beyond its deadline while one of them, having been started again, is on
+        its way back and shows that it lives."""
+        while True:
+            try:
+                return wait()
+            except DeadlineExceeded as error:
+                late = self._on_their_way(error)
+                print(f"flota: worker {self._rank} waits on at {what}: {', '.join(late)}", file=sys.stderr, flush=True)
+
+    def _on_their_way(self, error: DeadlineExceeded) -> list[str]:
+        if self._rank is None:
+            raise error
+        time = self._session.time(None)
+        try:
+            found = self._session.native.on_their_way(time, time)
+        except FlotaError:
+            raise error from None
+        late = [
+            f"worker {rank} was started again and is at step {reached} of {target} that it made before"
+            if target
+            else f"worker {rank} was started again"
+            for rank, reached, target in found
+            if rank != self._rank
+        ]
+        if not late:
+            raise error
+        return late
 
     def statistics(self, timeout: float | None = None) -> list[ServerStatistics]:
         servers = []

@@ -32,6 +32,7 @@ from flota.arrays import Keys, Values
 from flota.checkpoint.kept import keeping
 from flota.checkpoint.lines import check_mode
 from flota.checkpoint.places import Place, place_of
+from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -40,20 +41,23 @@ from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
+from flota.communicator.returning import Restart
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.eras import Shrinking
-from flota.errors import InvalidArgument
+from flota.errors import CheckpointError, FlotaError, InvalidArgument
 from flota.nn.table import TableParameter
 from flota.nn.table_module import TableModule
 from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 from flota.vectors import load_vectors as begin_with_vectors
+from flota.workers import Epoch, GoesOn
 
 _LOOK_MS = 200
+_FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
 
 Reduction = Literal["sum", "min", "max"]
 _REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
@@ -69,6 +73,7 @@ class Fleet:
         self._client: Client | None = None
         self._server: _core.Server | None = None
         self._last_saved: Place | None = None  # of a line of base and deltas
+        self._restart: Restart | None = None
         self._calls = 0
 
     # --- who am I ---
@@ -210,10 +215,9 @@ class Fleet:
                 "this worker is connected already: call flota.stop_worker() before another init_worker()"
             )
         refuse_what_does_not_act(strategy)
-        # A worker that is started again counts its pushes anew: a later second is a later epoch.
-        client = Client(
-            self.server_endpoints(), worker=self.placement.index + 1, epoch=int(time.time()), timeout=timeout
-        )
+        # A worker that is started again counts its pushes anew: a later time is a later epoch.
+        epoch = int((time.time() - _FIRST_INCARNATION) * 8)
+        client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
         try:
             self._connect(client, optimizer, strategy)
         except BaseException:
@@ -225,24 +229,44 @@ class Fleet:
         if self.is_first_worker():
             print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
         job = Job(client, self.placement.index, self.placement.worker_num)
+        rejoined = client.rejoin(job.rank, job.world)
         found = saving.restored(client)
         if found is not None:
             saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())
         tables = RemoteTables(job, optimizer, strategy)
         match strategy.mode:
             case Async() as mode:
-                optimizer.communicator = AsyncCommunicator(tables, mode)
+                optimizer.communicator = AsyncCommunicator(tables, mode, optimizer, rejoined)
             case Geo() as mode:
-                optimizer.communicator = GeoCommunicator(tables, optimizer, mode)
+                optimizer.communicator = GeoCommunicator(tables, mode, optimizer, rejoined)
             case Sync():
-                optimizer.communicator = SyncCommunicator(tables)
+                optimizer.communicator = SyncCommunicator(tables, optimizer, rejoined)
         saving.resume_restored(optimizer, found)
+        if rejoined.starts > 1:
+            steps = rejoined.last.count if isinstance(strategy.mode, Sync) else rejoined.steps
+            self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
+            print(
+                f"flota: worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} "
+                "of its steps",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def restarted(self) -> Restart | None:
+        """After ``init_worker``: how often this worker was started again, and how many of its steps the tables have.
+        None: it was not. See docs/recovery.md for what a script that is started again does."""
+        return self._restart
 
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
         close_passes()  # what this worker has not trained others may be waiting for
         if self._client is not None:
             self._pause()
+            if self._returning():
+                raise FlotaError(
+                    f"worker {self.placement.index} was started again, and its script came to its end before it was "
+                    "where it had been: it must do the same in the same order as before"
+                )
             # Before the barrier: once the last worker is through it, servers end.
             report.finished()
             self._client.barrier("flota/stop", rank=self.placement.index, world=self.placement.worker_num)
@@ -284,7 +308,7 @@ class Fleet:
         client = self._connected()
         self._pause()
         place = self.placement
-        parts = client.native.gather(f"flota/{name}", place.index, place.worker_num, payload, client.time(None))
+        parts = client.gather(f"flota/{name}", payload, rank=place.index, world=place.worker_num)
         self._resume()
         return parts
 
@@ -346,11 +370,32 @@ class Fleet:
             raise InvalidArgument(f'since= says what a delta goes on from: give it with mode="delta", not {mode!r}')
         if not self.is_first_worker():
             return
+        if self._saved_before(dirname, wanted, keep):
+            return
         before = self._last_saved if since is None else place_of(since)
         with nullcontext(dirname) if keep is None else keeping(dirname, keep, optimizer.steps) as place:
             saved = saving.save(optimizer, self._client, place, self._source(), files, wanted, before)
         if wanted in ("base", "delta"):
             self._last_saved = saved
+
+    def _saved_before(self, dirname: str | os.PathLike[str], mode: str, keep: int | None) -> bool:
+        """Whether this worker has saved it before it was started again. What the tables have is later now, while it is
+        on its way; where it was, it may have ended in the middle of a save, which is made once more. Only a finished
+        base or delta stays: what others go on from must not change."""
+        optimizer, in_line = self._training(), mode in ("base", "delta")
+        if not self._returning():
+            if not in_line or self._restart is None or optimizer.steps != self._restart.steps:
+                return False
+            try:
+                contents = Checkpoint(dirname).manifest
+            except CheckpointError:
+                return False
+            if (contents.step, contents.mode) != (optimizer.steps, mode):
+                return False
+        if in_line:
+            self._last_saved = place_of(dirname)
+        print(f"flota: {dirname} was saved before this worker was started again: left as it is", file=sys.stderr)
+        return True
 
     def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.
@@ -399,7 +444,7 @@ class Fleet:
     ) -> None:
         """Saves the model with all rows of its tables, to be served without servers. Worker 0 writes; on other workers
         the call does nothing. See ``flota.inference.save``."""
-        if self.is_first_worker():
+        if self.is_first_worker() and not self._returning():
             self.settle()
             inference.save(dirname, model, example_inputs, self._source())
 
@@ -417,6 +462,10 @@ class Fleet:
         mode = self._strategy.mode.name if self._strategy is not None else ""
         place = self.placement
         return {"mode": "local" if place.local else mode, "servers": place.server_num, "workers": place.worker_num}
+
+    def _returning(self) -> bool:
+        optimizer = self._optimizer
+        return optimizer is not None and optimizer.communicator is not None and optimizer.communicator.returning
 
     def _pause(self) -> None:
         if self._optimizer is not None and self._optimizer.communicator is not None:
@@ -474,6 +523,17 @@ class _Workers:
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         return self._job.gather(name, payload)
 
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        optimizer = self._job._optimizer
+        if optimizer is None or optimizer.communicator is None:
+            return True
+        return optimizer.communicator.begin_epoch(epoch)
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        optimizer = self._job._optimizer
+        if optimizer is not None and optimizer.communicator is not None:
+            optimizer.communicator.end_epoch(epoch)
+
     def idle(self) -> None:
         optimizer = self._job._optimizer
         if optimizer is not None and optimizer.communicator is not None:
@@ -495,6 +555,7 @@ distributed_optimizer = fleet.distributed_optimizer
 init_server = fleet.init_server
 run_server = fleet.run_server
 init_worker = fleet.init_worker
+restarted = fleet.restarted
 stop_worker = fleet.stop_worker
 barrier_worker = fleet.barrier_worker
 all_reduce = fleet.all_reduce

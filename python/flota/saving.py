@@ -98,10 +98,11 @@ def begin_rows(optimizer: DistributedOptimizer, job: Job | None, rows: Sequence[
             assign(handle.bound(), keys, values)
         return
     here = b"" if not rows or restored(job.client) is not None else b"rows"
-    first = job.client.native.gather("flota/begin_rows", job.rank, job.world, here, job.client.time(None))[0]
+    first = job.gather("flota/begin_rows", here)[0]
     if not first:
         return
-    if job.rank == 0:
+    # A worker 0 that was started again must not bring them a second time, over what was trained since.
+    if job.rank == 0 and not job.client.passed("flota/rows_begun"):
         begun = {name for server in job.client.statistics() for name, told in server.tables.items() if told["restored"]}
         for handle, (keys, values) in rows:
             if handle.options.name not in begun:
@@ -240,7 +241,10 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weight
     still notice if it is gone; if it fails, all raise what it says.
     """
     job.barrier("flota/load")
-    if job.rank != 0:
+    before = _said_before(job)
+    if before is not None:
+        step = before
+    elif job.rank != 0:
         step = _wait_for_first(job)
     else:
         try:
@@ -270,16 +274,32 @@ def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path, wei
 
 
 def _tell(job: Job, *parts: bytes) -> list[bytes]:
-    return job.client.native.gather("flota/loaded", job.rank, job.world, b" ".join(parts), job.client.time(None))
+    return job.gather("flota/loaded", b" ".join(parts))
 
 
 def _wait_for_first(job: Job) -> int:
     while True:
-        word, _, rest = _tell(job)[0].partition(b" ")
-        if word == b"done":
-            return int(rest)
-        if word == b"failed":
-            raise CheckpointError(f"worker 0 could not load the checkpoint: {rest.decode()}")
+        step = _step_in(_tell(job)[0])
+        if step is not None:
+            return step
+
+
+def _step_in(said: bytes) -> int | None:
+    """The step that was loaded; None: not yet."""
+    word, _, rest = said.partition(b" ")
+    if word == b"failed":
+        raise CheckpointError(f"worker 0 could not load the checkpoint: {rest.decode()}")
+    return int(rest) if word == b"done" else None
+
+
+def _said_before(job: Job) -> int | None:
+    """The step that was loaded before this worker was started again. None: it was not, or not to its end; then it is
+    loaded from the beginning, which nobody has gone on from."""
+    while job.client.passed("flota/loaded"):
+        step = _step_in(_tell(job)[0])
+        if step is not None:
+            return step
+    return None
 
 
 def _resume(optimizer: DistributedOptimizer, step: int) -> None:

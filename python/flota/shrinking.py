@@ -57,27 +57,39 @@ def _by_table(tables: Sequence[LastingRows], which: Shrinking, named: bool) -> l
 
 
 def _as_first_worker(job: Job, wanted: Sequence[Wanted]) -> int:
-    """Worker 0 does it, and tells the others how it goes."""
+    """Worker 0 does it, and tells the others how it goes: the era, what was removed of each table, and of all.
 
-    def tell(said: bytes = b"") -> bytes:
-        told: bytes = job.client.native.gather("flota/shrunk", job.rank, job.world, said, job.client.time(None))[0]
-        return told
+    If it is started again in between, it hears what it has said and goes on. A table that was shrunk into this era
+    already is not shrunk again: servers know.
+    """
 
-    if job.rank != 0:
-        while (said := tell()) == b"more":
-            pass
-        if said.startswith(b"failed "):
-            raise FlotaError(f"worker 0 could not shrink the tables: {said[7:].decode()}")
-        return int(said)
+    def tell(said: bytes = b"") -> tuple[bytes, bytes]:
+        word, _, rest = job.gather("flota/shrunk", said)[0].partition(b" ")
+        if word == b"failed":
+            raise FlotaError(f"worker 0 could not shrink the tables: {rest.decode()}")
+        return word, rest
+
+    era, removed, done = 0, 0, 0
+    while job.rank != 0 or job.client.passed("flota/shrunk"):
+        word, rest = tell()
+        if word == b"done":
+            return int(rest)
+        if word == b"era":
+            era = int(rest)
+        else:
+            removed, done = removed + int(rest), done + 1
     try:
-        era, removed = next_era([table for table, _ in wanted]), 0
-        for table, which in wanted:
-            removed += table.shrink(which, era)
-            tell(b"more")  # each table has a deadline of its own
+        if era == 0:
+            era = next_era([table for table, _ in wanted])
+            tell(b"era %d" % era)
+        for table, which in wanted[done:]:
+            gone = table.shrink(which, era)
+            removed += gone
+            tell(b"more %d" % gone)  # each table has a deadline of its own
     except FlotaError as error:
-        tell(f"failed {error}".encode())
+        job.gather("flota/shrunk", f"failed {error}".encode())
         raise
-    tell(b"%d" % removed)
+    tell(b"done %d" % removed)
     return removed
 
 

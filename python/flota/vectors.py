@@ -62,14 +62,15 @@ def _load_together(
         raise InvalidArgument(f"worker 0 could not begin with its vectors: {word[7:].decode()}")
     if word == b"kept":
         return False
-    if rows is not None:
+    # A worker 0 that was started again must not bring them a second time, over what was trained since.
+    if rows is not None and not job.client.passed("flota/vectors_loaded"):
         _assign(_handle(optimizer, table), *rows)
     job.barrier("flota/vectors_loaded")
     return True
 
 
 def _first_says(job: Job, word: bytes) -> bytes:
-    return job.client.native.gather("flota/vectors", job.rank, job.world, word, job.client.time(None))[0]
+    return job.gather("flota/vectors", word)[0]
 
 
 def _handle(optimizer: DistributedOptimizer, table: TableModule | str) -> TableParameter:

@@ -5,10 +5,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from flota.client import Client
+
+
+@dataclass
+class Epoch:
+    """What is handed out: the pieces of one pass over a data set."""
+
+    name: str
+    number: int
+    pieces: int
+
+
+class GoesOn(NamedTuple):
+    """An epoch that a worker was in when it was started again: of each piece that was begun, how many samples were
+    trained and whether it is done, and the threads that read, in the order of their turns."""
+
+    name: str
+    number: int
+    marks: list[tuple[int, int, bool]]
+    lanes: list[int]
 
 
 class Workers(Protocol):
@@ -39,6 +59,13 @@ class Workers(Protocol):
         """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
         all must ask for the same."""
 
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        """A pass that trains begins. True: it is new; False: it was over before this worker was started again; else
+        where it goes on."""
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """It is over for this worker."""
+
     def idle(self) -> None:
         """Before this worker waits for what others give back: the tables have all it has learnt, and until its next
         step nobody waits for it."""
@@ -56,6 +83,12 @@ class Alone:
 
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         return [payload]
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        return True
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """Nobody asks."""
 
     def idle(self) -> None:
         """There is nobody to wait for."""

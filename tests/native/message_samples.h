@@ -197,6 +197,22 @@ inline std::span<const std::byte> sample_position() {
   return kPosition;
 }
 
+inline std::vector<std::byte> sample_rejoin_reply() {
+  RejoinReply reply;
+  reply.incarnation = 3;
+  reply.starts = 2;
+  reply.steps = 1000;
+  reply.last.applied = true;
+  reply.last.step = 999;
+  reply.last.count = 2000;
+  reply.last.samples = 512;
+  reply.last.group = "train";
+  reply.last.position = sample_position();
+  reply.passed.push_back({"epoch end", 5});
+  reply.on_their_way.push_back({2, 17, 990});
+  return encoded(reply);
+}
+
 inline std::vector<std::byte> sample_finish_step_reply() {
   const std::array<Key, 3> keys = {1, 2, 3};
   return encoded(FinishStepReply{{{0x1112131415161718, keys}, {0x2122232425262728, {}}}});
@@ -275,13 +291,7 @@ inline std::vector<Sample> all_samples() {
       {"rejoin", MessageKind::kRejoin,
        encoded(Rejoin{RejoinPart::kNote, 0x2122232425262728, 1, 4, 3, 2, 1000, 17, 990, 30'000}), transcode<Rejoin>},
       {"rejoin_reply", MessageKind::kReply,
-       encoded(RejoinReply{3,
-                           2,
-                           1000,
-                           {true, false, 999, 2000, 512, "train", sample_position()},
-                           {{"epoch end", 5}},
-                           {{2, 17, 990}}}),
-       transcode<RejoinReply>},
+       sample_rejoin_reply(), transcode<RejoinReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
        transcode<ErrorReply>},

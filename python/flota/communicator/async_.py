@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from flota import _core
 from flota.communicator.clock import Clock
 from flota.communicator.merging import DenseGradient, RowsGradient, StepGradients
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.receiving import DenseReceiver
 from flota.communicator.remote import RemoteTables
+from flota.communicator.returning import Way
 from flota.communicator.sending import SendQueue
 from flota.nn.transfer import to_host
 from flota.strategy import Async
+from flota.workers import Epoch, GoesOn
 
 
 class AsyncCommunicator:
@@ -19,24 +22,51 @@ class AsyncCommunicator:
 
     With a bound on staleness, it first waits until its own earlier steps are applied and no worker is too far behind,
     and takes no dense parameters that are too old.
+
+    A worker that was started again does not make the steps again that it knows to be in the tables; data sets go on
+    from what was told of them.
     """
 
     steps_wrapped: ClassVar[bool] = False
 
-    def __init__(self, tables: RemoteTables, mode: Async) -> None:
+    def __init__(
+        self, tables: RemoteTables, mode: Async, optimizer: DistributedOptimizer, rejoined: _core.Rejoined
+    ) -> None:
         self._tables = tables
         self._step = 0
         self._bound = mode.max_staleness
         self._queue = SendQueue(tables.job.client, mode)
         self._receiver = DenseReceiver(tables, self._queue, mode)
-        self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness)
+        self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness, rejoined.starts > 1)
         # Dense gradients go out and parameters come back in one go at the end of each step, unless the mode would have
         # them merged, or received less often, beside the steps, or after others have finished theirs.
         self._dense_in_step = self._queue.in_order and self._receiver.in_step and self._clock is None
         tables.begin()
+        self._way = Way(tables, optimizer, rejoined)
+
+    @property
+    def returning(self) -> bool:
+        return self._way.returning
+
+    def skip(self) -> None:
+        self._step = self._way.skip()
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        if self.returning:
+            self.skip()
+        return True  # leases tell how far it is
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """Leases tell."""
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         self._step += 1
+        if self._way.passes(self._step):
+            return
+        self._send(optimizer)
+        self._way.note(self.applied(self._step))
+
+    def _send(self, optimizer: DistributedOptimizer) -> None:
         gradients = self._gradients()
         if self._dense_in_step:
             # Dense ones first: they may be refused (values that dense_dtype cannot hold), and then nothing was sent.

@@ -12,12 +12,12 @@ class Clock:
     and count from 0.
     """
 
-    def __init__(self, job: Job, max_staleness: int) -> None:
+    def __init__(self, job: Job, max_staleness: int, rests: bool = False) -> None:
         self._job = job
         self._behind = max_staleness
         self._groups = 0
         self._steps = 0
-        self._rests = False
+        self._rests = rests  # a worker that was started again: it counts on from where the others are
 
     def advance(self) -> tuple[int, int]:
         """At the end of a step: waits until no worker is further behind than allowed. Returns how many steps every

@@ -13,6 +13,7 @@ from flota import _core
 from flota.arrays import Array
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, Trained
+from flota.communicator.returning import Way
 from flota.communicator.rows import step_here, train_rows
 from flota.communicator.stores import keys_in, local_spec, route
 from flota.nn.store import Keys
@@ -22,6 +23,7 @@ from flota.pages import export_shards
 from flota.rules import Rule
 from flota.strategy import Geo
 from flota.tables import Future, SparseTable
+from flota.workers import Epoch, GoesOn
 
 _GROUP = "flota/geo"
 _REFILL_ROWS = 16384
@@ -34,11 +36,15 @@ class GeoCommunicator:
     An exchange pushes how far the copies have moved, divided by the number of workers; servers add it. Then this worker
     takes over what servers have: of the rows that it sent, of those that others changed and it has a copy of, and of
     all dense parameters. So after an exchange its copies are the servers' values.
+
+    A worker that was started again begins with the servers' values, and makes those steps again that it has not told.
     """
 
     steps_wrapped: ClassVar[bool] = True
 
-    def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, mode: Geo) -> None:
+    def __init__(
+        self, tables: RemoteTables, mode: Geo, optimizer: DistributedOptimizer, rejoined: _core.Rejoined
+    ) -> None:
         self._tables = tables
         self._job = tables.job
         self._k_steps = mode.k_steps
@@ -53,12 +59,31 @@ class GeoCommunicator:
         self._stores = list(self._rows.values())
         tables.begin()
         self._received = self._dense_now()
+        self._optimizer = optimizer
+        self._way = Way(tables, optimizer, rejoined)
+
+    @property
+    def returning(self) -> bool:
+        return self._way.returning
+
+    def skip(self) -> None:
+        self._way.skip()
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        self.skip()
+        return True  # leases tell how far it is
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """Leases tell."""
 
     def step(self, optimizer: DistributedOptimizer) -> None:
+        if self._way.passes(optimizer.steps + 1):
+            return
         step_here(optimizer, self._rows)
         self._since += 1
         if self._since >= self._k_steps:
             self.exchange()
+            self._way.note(optimizer.steps + 1)
 
     def pause(self) -> None:
         """Servers have all that this worker has learnt."""

@@ -11,6 +11,7 @@ from flota.communicator.rows import TrainedRows, step_here, train_rows
 from flota.communicator.stores import LocalStore
 from flota.nn.table import TableOptions
 from flota.rules import Rule
+from flota.workers import Epoch, GoesOn
 
 
 class LocalCommunicator:
@@ -41,6 +42,17 @@ class LocalCommunicator:
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         step_here(optimizer, self._rows)
+
+    returning = False
+
+    def skip(self) -> None:
+        """What this process had is gone with it."""
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        return True
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """Nobody asks."""
 
     def pause(self) -> None:
         """There is nobody to wait for."""

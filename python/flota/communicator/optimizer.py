@@ -12,6 +12,7 @@ from flota.communicator.finite import check_gradients
 from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument, NonFiniteValues
 from flota.nn.table import TableParameter, is_table
+from flota.workers import Epoch, GoesOn
 
 # What of a group may change from step to step, or is not a setting of the rule.
 _FREE = {"params", "param_names", "lr", "initial_lr", "foreach", "fused", "differentiable", "capturable"}
@@ -21,6 +22,19 @@ class Communicator(Protocol):
     """What a step does with gradients: one for each mode."""
 
     steps_wrapped: ClassVar[bool]  # whether its step is one of the wrapped optimizer
+
+    @property
+    def returning(self) -> bool:
+        """Whether this worker was started again and is not yet where it was: its steps send nothing."""
+
+    def skip(self) -> None:
+        """Goes there at once."""
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        """A pass over a data set begins: as in ``flota.workers``."""
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """It is over."""
 
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 

@@ -42,6 +42,9 @@ class Job:
     def barrier(self, name: str) -> None:
         self.client.barrier(name, rank=self.rank, world=self.world)
 
+    def gather(self, name: str, brings: bytes) -> list[bytes]:
+        return self.client.gather(name, brings, rank=self.rank, world=self.world)
+
 
 @dataclass(frozen=True)
 class Trained:

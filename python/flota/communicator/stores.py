@@ -90,6 +90,7 @@ class RemoteStore:
 
     def __init__(self, table: SparseTable, ahead: bool = True) -> None:
         self.table = table
+        self.creates = True  # False: no rows are made, whatever is asked for
         self._pulls_ahead = ahead
         self._lock = threading.Lock()
         # Weak: one that nobody takes must not be kept up to date for ever.
@@ -100,13 +101,13 @@ class RemoteStore:
 
     def pull(self, keys: Keys, create: bool, device: torch.device) -> torch.Tensor:
         rows = host_empty((len(keys.batch), self.table.dim), device)
-        self.table.pull_batch(keys.batch, rows, create=create)
+        self.table.pull_batch(keys.batch, rows, create=create and self.creates)
         return rows
 
     def pull_ahead(self, keys: Keys, create: bool, device: torch.device) -> RemoteAhead | PulledLate:
         if not self._pulls_ahead:
             return PulledLate(self, keys, create, device)
-        ahead = RemoteAhead(self, keys, create, device)
+        ahead = RemoteAhead(self, keys, create and self.creates, device)
         # Noted before it begins: what changes after this is either seen by the pull or told to it.
         with self._lock:
             self._under_way.add(ahead)

@@ -26,11 +26,12 @@ from flota.data.formats.pipes import PLAIN, Piped
 from flota.data.formats.text import slot_text
 from flota.data.formats.trouble import Policy, Skipped, Trouble
 from flota.data.lanes import Read
-from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Epoch, Fixed, Leases
+from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Fixed, Leases
 from flota.data.reading import Pass
 from flota.data.shards import Piece, is_shard, piece_bytes
 from flota.data.slots import Arrays, SlotPlace, Slots
 from flota.errors import DataError, InvalidArgument
+from flota.workers import Epoch, GoesOn
 
 Sharing = Literal["lease", "static", "none"]
 
@@ -237,31 +238,35 @@ class DatasetSettings:
         schema = self._check_ready()
         pieces = self._pieces()
         lanes = min(self._threads, len(pieces))
-        assignment = self._assign(pieces, lanes, kind)
+        assignment, epoch, turns = self._assign(pieces, lanes, kind)
         epochs, number = self._epochs, self._epochs[kind]
 
         def unused() -> None:
             # Somebody had a look: it is no epoch that others have made.
-            if epochs[kind] == number and isinstance(assignment, Leases):
+            if epochs[kind] == number and epoch is not None:
                 epochs[kind] -= 1
 
-        return Pass(assignment, self._reads(pieces), lanes, self._batch_size, schema.batch, unused)
+        told = epoch if kind == TRAINING else None
+        return Pass(assignment, self._reads(pieces), turns, self._batch_size, schema.batch, unused, told)
 
     def _reads(self, pieces: list[Piece]) -> Read:
         """Reads one of these pieces by its number, whatever the settings are by then."""
         format, trouble = self._format, self._trouble
         return lambda number: format.read(pieces[number], trouble)
 
-    def _assign(self, pieces: list[Piece], lanes: int, kind: str) -> Assignment:
+    def _assign(self, pieces: list[Piece], lanes: int, kind: str) -> tuple[Assignment, Epoch | None, list[int]]:
+        """Who reads what, the epoch that workers share, if they do, and the order of the lanes' turns."""
+        turns = list(range(lanes))
         team = workers.current()
         loader = torch.utils.data.get_worker_info()
         if loader is not None:
             if self._sharing == "lease":
                 raise InvalidArgument("a DataLoader's processes cannot ask for pieces: use sharing='static' or 'none'")
             place, places = (0, 1) if self._sharing == "none" else self._place or (team.index, team.count)
-            return Fixed(len(pieces), lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
+            fixed = Fixed(len(pieces), lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
+            return fixed, None, turns
         if self._sharing == "none":
-            return Fixed(len(pieces), lanes, 0, 1)
+            return Fixed(len(pieces), lanes, 0, 1), None, turns
         if self._sharing == "lease" and team.in_step and kind == TRAINING:
             raise InvalidArgument(
                 "sharing='lease' gives pieces to whoever is free, and in sync mode workers make their steps together: "
@@ -270,7 +275,16 @@ class DatasetSettings:
         by_number = kind == TRAINING and (team.in_step or team.count == 1)
         static = self._sharing == "static" or (self._sharing is None and by_number)
         classes = self._place_in_list() if static else None
-        return Leases(self._epoch(pieces, kind), lanes, classes, self._lease_seconds)
+        epoch = self._epoch(pieces, kind)
+        goes_on = team.begin_epoch(epoch) if kind == TRAINING else True
+        if goes_on is False:
+            return Fixed(0, lanes, 0, 1), epoch, turns
+        leases = Leases(epoch, lanes, classes, self._lease_seconds)
+        if isinstance(goes_on, GoesOn):
+            leases.go_on(goes_on.marks)
+            turns = [lane for lane in goes_on.lanes if lane < lanes]
+            turns += [lane for lane in range(lanes) if lane not in turns]
+        return leases, epoch, turns
 
     def _place_in_list(self) -> tuple[int, int]:
         """This worker's place among those that share its list of files, and how many these are. Workers that were given

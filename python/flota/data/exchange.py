@@ -20,6 +20,12 @@ def exchange(store: _core.SampleStore, seed: int) -> _core.SampleStore:
     team = workers.current()
     client = team.client
     assert client is not None
+    if client.passed("flota/data/shuffle"):
+        raise FlotaError(
+            f"worker {team.index} was started again after workers had exchanged their samples; those that were sent to "
+            "it are gone, so that it cannot go on: resume the job from a save, or use local_shuffle, which a worker "
+            "that is started again can repeat"
+        )
     own = len(store).to_bytes(8, "little") + seed.to_bytes(8, "little")
     told = team.gather("data/shuffle", own)
     if any(part[8:] != own[8:] for part in told):

@@ -78,6 +78,10 @@ class Lane:
         self._thread.start()
 
     @property
+    def number(self) -> int:
+        return self._number
+
+    @property
     def dry(self) -> bool:
         """Whether it has nothing, and waits for a piece that others have."""
         return self._assignment.waits(self._number) and self._ready.empty()

@@ -18,13 +18,12 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from flota import _core, workers
 from flota._core import SHARD_DONE, SHARD_RELEASED, LeaseOutcome
 from flota.errors import FlotaError
-from flota.workers import Workers
+from flota.workers import Epoch, Workers
 
 REPORT_SAMPLES = 8192
 TEST_PREFIX = "test/"  # of passes that train nothing
@@ -131,15 +130,6 @@ class Used(NamedTuple):
     samples: int
 
 
-@dataclass
-class Epoch:
-    """What is handed out: the pieces of one pass over a data set."""
-
-    name: str
-    number: int
-    pieces: int
-
-
 class Leases:
     """Pieces by lease from the job's coordinator. With ``classes``, this worker's place and how many share the pieces,
     each thread of each of them gets every so manieth piece, whoever is faster."""
@@ -167,6 +157,11 @@ class Leases:
     @property
     def tells(self) -> bool:
         return self._workers.count > 1
+
+    def go_on(self, marks: Sequence[tuple[int, int, bool]]) -> None:
+        """Before anything is asked for: what this worker had trained before it was started again."""
+        told = [(piece, samples, SHARD_DONE if done else SHARD_RELEASED) for piece, samples, done in marks]
+        self._send(call=next(_calls), first=0, stride=1, take=False, progress=told)
 
     def next(self, lane: int) -> Leased | None:
         began = time.monotonic()

@@ -10,7 +10,7 @@ import atexit
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from flota.data.lanes import Block, Lane, LaneEnd, PieceEnd, Read
 from flota.data.leases import Assignment, Mark
 from flota.data.slots import Arrays
 from flota.errors import FlotaError, InvalidArgument
+from flota.workers import Epoch, GoesOn
 
 B = TypeVar("B")
 
@@ -44,11 +45,18 @@ def tell_trained() -> None:
         each.tell_trained()
 
 
+def open_epochs(in_step: bool) -> list[GoesOn]:
+    """Where the passes that train stand, after the step that is being made (``in_step``), or after the last one."""
+    found = (each.position(in_step) for each in list(_passes))
+    return sorted(position for position in found if position is not None)
+
+
 class _Handed(NamedTuple):
-    """A batch that was handed out: what it is made of."""
+    """A batch that was handed out: what it is made of, and whose turn it is after it."""
 
     marks: list[Mark]
     samples: int
+    turns: list[int]
 
 
 class Pass(Generic[B]):
@@ -63,15 +71,19 @@ class Pass(Generic[B]):
         self,
         assignment: Assignment,
         read: Read,
-        lanes: int,
+        turns: Sequence[int],
         batch_size: int,
         make: Callable[[Arrays], B],
         unused: Callable[[], None] | None = None,
+        epoch: Epoch | None = None,
     ) -> None:
         self._assignment = assignment
+        self._epoch = epoch
+        self._reached: dict[int, Mark] = {}  # pieces that were begun, as far as they are trained
+        self._turns = list(turns)  # after the last batch that was trained
         self._batch_size = batch_size
         self._make = make
-        self._lanes = deque(Lane(number, assignment, read) for number in range(lanes))
+        self._lanes = deque(Lane(number, assignment, read) for number in turns)
         self._all_lanes = list(self._lanes)
         self._parts: deque[Block | PieceEnd] = deque()
         self._pending = 0  # samples in them
@@ -102,12 +114,12 @@ class Pass(Generic[B]):
         parts, marks = self._next_parts()
         if parts:
             with self._lock:
-                self._handed.append(_Handed(marks, sum(count for _, _, count in parts)))
+                self._handed.append(_Handed(marks, sum(count for _, _, count in parts), self._whose_turn()))
                 self._dry = self._rested = False
             return self._make(_core.gather_batch(parts))
         if marks:
             with self._lock:
-                self._handed.append(_Handed(marks, 0))
+                self._handed.append(_Handed(marks, 0, self._whose_turn()))
         self._ended = not self._closed
         if not self._held:
             self.trained()
@@ -150,7 +162,33 @@ class Pass(Generic[B]):
                 done.append(self._handed.popleft())
         for each in done:
             self._used = True
+            self._reach(self._reached, each)
+            self._turns = each.turns
             self._assignment.trained(each.marks, each.samples)
+
+    @staticmethod
+    def _reach(reached: dict[int, Mark], handed: _Handed) -> None:
+        """What was done before is told by now, and needs not be told again."""
+        for piece in [piece for piece, mark in reached.items() if mark.done]:
+            del reached[piece]
+        reached.update({mark.piece: mark for mark in handed.marks})
+
+    def position(self, in_step: bool) -> GoesOn | None:
+        """Where an epoch that workers share stands; the batch at hand counts if a step is being made, or was made since
+        the one before it."""
+        if self._epoch is None or self._closed:
+            return None
+        reached, turns = dict(self._reached), self._turns
+        if in_step or workers.current().steps > self._step:
+            with self._lock:
+                handed = list(self._handed)
+            for each in handed:
+                reached.update({mark.piece: mark for mark in each.marks})
+                turns = each.turns
+                if each.samples:
+                    break
+        marks = [(mark.piece, mark.samples, mark.done) for mark in reached.values()]
+        return GoesOn(self._epoch.name, self._epoch.number, marks, turns)
 
     def tell_trained(self) -> None:
         """Tells what is trained; the batch at hand too, if a step was made since the one before it."""
@@ -199,7 +237,9 @@ class Pass(Generic[B]):
             finally:
                 for lane in self._all_lanes:
                     lane.join(_LAST_WAIT)
-        if not self._used and not self._ended and self._unused is not None:
+        if self._epoch is not None and (self._used or self._ended):
+            workers.current().end_epoch(self._epoch)
+        elif not self._used and not self._ended and self._unused is not None:
             self._unused()
 
     def __del__(self) -> None:
@@ -233,6 +273,13 @@ class Pass(Generic[B]):
             if end < len(part.samples):
                 self._parts.appendleft(part._replace(begin=end))
         return parts, list(marks.values())
+
+    def _whose_turn(self) -> list[int]:
+        """The lanes in the order in which they go on: that of a block of which something is left comes first. There is
+        one such block at most, the last that was taken, and its lane was put last."""
+        turns = [lane.number for lane in self._lanes]
+        left = any(isinstance(part, Block) for part in self._parts)
+        return turns[-1:] + turns[:-1] if left else turns
 
     def _fill(self) -> bool:
         """Takes what the next lane has; whether it is worth going on before a batch is made of what is there."""
@@ -274,4 +321,4 @@ class Pass(Generic[B]):
         self._parts.clear()
         if marks:
             with self._lock:
-                self._handed.append(_Handed(marks, 0))
+                self._handed.append(_Handed(marks, 0, self._whose_turn()))

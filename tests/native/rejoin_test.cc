@@ -1,0 +1,191 @@
+#include "server/rejoins.h"
+
+#include <thread>
+
+#include "cluster.h"
+#include "memory_journal.h"
+#include "server/finishes.h"
+
+using namespace flota;
+using namespace flota::testing;
+
+namespace {
+
+constexpr const char* kGroup = "flota/train/0";
+constexpr uint32_t kWorld = 2;
+constexpr Client::Time kSoon = Client::Time(100);
+
+std::unique_ptr<Client> worker(const Cluster& cluster, uint32_t rank) {
+  ClientOptions options = cluster.options();
+  options.worker = rank + 1;
+  return value_of(Client::connect(options, kTime));
+}
+
+PushOptions of_step(uint64_t step, uint32_t rank) {
+  PushOptions options;
+  options.lr = 1;
+  options.step = step;
+  options.group = hash_name(kGroup);
+  options.rank = rank;
+  return options;
+}
+
+StepEnd end_of(uint64_t step, uint32_t rank) { return {kGroup, step, step + 1, rank, kWorld, 1, false, false}; }
+
+RemoteTable table_of(Client& client) {
+  TableSpec spec = zeros(1);
+  spec.rule = rule_spec(RuleKind::kSgd);
+  return value_of(client.create_sparse(spec, kTime));
+}
+
+Rejoin claim(uint32_t rank, uint32_t incarnation, uint32_t starts) {
+  return {RejoinPart::kClaim, rank + 1u, rank, kWorld, incarnation, starts, 0, 0, 0, 0};
+}
+Rejoin note(uint32_t rank, uint32_t incarnation, uint64_t steps, uint64_t reached, uint64_t target) {
+  return {RejoinPart::kNote, rank + 1u, rank, kWorld, incarnation, 2, steps, reached, target, 0};
+}
+Result<void> nothing() { return {}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(rejoin, *boost::unit_test::timeout(60))
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_never_here_is_told_nothing) {
+  Cluster cluster(2);
+  auto client = worker(cluster, 0);
+  const Rejoined place = value_of(client->rejoin(0, kWorld, kTime));
+  BOOST_TEST(place.starts == 1u);
+  BOOST_TEST(place.last.group.empty());
+  BOOST_TEST(place.last.pending.empty());
+}
+
+BOOST_AUTO_TEST_CASE(pushes_of_a_step_that_was_not_finished_are_forgotten) {
+  Cluster cluster(2);
+  auto dies = worker(cluster, 0), other = worker(cluster, 1);
+  const RemoteTable table = table_of(*dies);
+  const std::vector<Key> keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> ones(keys.size(), 1.0f), threes(keys.size(), 3.0f);
+  value_of(dies->rejoin(0, kWorld, kTime));
+  value_of(dies->push(table, keys, ones, of_step(0, 0), kTime));
+
+  auto again = worker(cluster, 0);
+  const Rejoined place = value_of(again->rejoin(0, kWorld, kTime));
+  BOOST_TEST(place.starts == 2u);
+  BOOST_TEST(place.last.group.empty());
+  BOOST_TEST(again->epoch() > dies->epoch());
+  // What the dead one still sends is refused.
+  BOOST_TEST(code_of(dies->push(table, keys, ones, of_step(0, 0), kTime)) == ErrorCode::kStaleEpoch);
+  BOOST_TEST(code_of(dies->finish_step(end_of(0, 0), kTime)) == ErrorCode::kStaleEpoch);
+
+  value_of(again->push(table, keys, threes, of_step(0, 0), kTime));
+  std::thread waits([&] { value_of(other->finish_step(end_of(0, 1), kTime)); });
+  value_of(again->finish_step(end_of(0, 0), kTime));
+  waits.join();
+  BOOST_TEST(pulled(*again, table, keys) == std::vector<float>(keys.size(), -1.5f), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_one_server_knows_as_finished_is_finished_on_all) {
+  Cluster cluster(2);
+  auto dies = worker(cluster, 0), other = worker(cluster, 1);
+  const RemoteTable table = table_of(*dies);
+  const std::vector<Key> keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  value_of(dies->rejoin(0, kWorld, kTime));
+  value_of(dies->push(table, keys, std::vector<float>(keys.size(), 2.0f), of_step(0, 0), kTime));
+  const std::vector<std::byte> position = {std::byte{7}, std::byte{8}};
+  StepEnd end = end_of(0, 0);
+  const std::vector<uint32_t> second = {1};
+  end.position = position;
+  end.servers = second;
+  BOOST_TEST(code_of(dies->finish_step(end, kSoon)) == ErrorCode::kDeadline);
+
+  auto again = worker(cluster, 0);
+  const Rejoined place = value_of(again->rejoin(0, kWorld, kTime));
+  BOOST_TEST(place.last.group == kGroup);
+  BOOST_TEST(place.last.step == 0u);
+  BOOST_TEST(place.last.count == 1u);
+  BOOST_TEST((place.last.position == position));
+  BOOST_TEST(place.last.pending == std::vector<uint32_t>({0, 1}), boost::test_tools::per_element());
+  std::thread waits([&] { value_of(other->finish_step(end_of(0, 1), kTime)); });
+  end.servers = place.last.pending;
+  value_of(again->finish_step(end, kTime));
+  waits.join();
+  BOOST_TEST(pulled(*again, table, keys) == std::vector<float>(keys.size(), -1.0f), boost::test_tools::per_element());
+  BOOST_TEST(value_of(worker(cluster, 0)->rejoin(0, kWorld, kTime)).last.pending.empty());
+}
+
+BOOST_AUTO_TEST_CASE(it_does_not_wait_where_all_have_been) {
+  Cluster cluster(1);
+  auto dies = worker(cluster, 0), other = worker(cluster, 1);
+  value_of(dies->rejoin(0, kWorld, kTime));
+  value_of(other->rejoin(1, kWorld, kTime));
+  const auto meet = [&](Client& first, Client& second, const std::string& what) {
+    const auto bytes = std::as_bytes(std::span(what));
+    std::thread waits([&] { value_of(second.gather("b", 1, kWorld, bytes, kTime)); });
+    auto all = value_of(first.gather("b", 0, kWorld, bytes, kTime));
+    waits.join();
+    return all;
+  };
+  const auto first = meet(*dies, *other, "one");
+  const auto second = meet(*dies, *other, "two");
+  auto again = worker(cluster, 0);
+  const Rejoined place = value_of(again->rejoin(0, kWorld, kTime));
+  BOOST_TEST(place.passed.at("b") == 2u);
+  BOOST_TEST((value_of(again->gather("b", 0, kWorld, {}, kTime)) == first));
+  BOOST_TEST((value_of(again->gather("b", 0, kWorld, {}, kTime)) == second));
+  BOOST_TEST((code_of(again->gather("b", 0, kWorld, {}, kSoon)) == ErrorCode::kDeadline));
+  meet(*again, *other, "three");
+}
+
+BOOST_AUTO_TEST_CASE(others_learn_who_is_on_its_way) {
+  Cluster cluster(1);
+  auto client = worker(cluster, 1), other = worker(cluster, 0);
+  value_of(client->rejoin(1, kWorld, kTime));
+  BOOST_TEST(value_of(other->on_their_way(kTime, kTime)).empty());
+  auto again = worker(cluster, 1);
+  value_of(again->rejoin(1, kWorld, kTime));
+  value_of(again->note_steps(100, 7, 90, kTime));
+  const auto late = value_of(other->on_their_way(kTime, kTime));
+  BOOST_TEST_REQUIRE(late.size() == 1u);
+  BOOST_TEST(late[0].rank == 1u);
+  BOOST_TEST(late[0].reached == 7u);
+  BOOST_TEST(late[0].target == 90u);
+  value_of(again->note_steps(100, 0, 0, kTime));
+  BOOST_TEST(value_of(other->on_their_way(kTime, kTime)).empty());
+  BOOST_TEST(value_of(worker(cluster, 1)->rejoin(1, kWorld, kTime)).steps == 100u);
+}
+
+BOOST_AUTO_TEST_CASE(incarnations_outlive_the_server) {
+  Mortal<Rejoins> rejoins;
+  value_of(rejoins->claim(claim(1, 5, 1), nothing));
+  value_of(rejoins->claim(claim(1, 9, 2), nothing));
+  value_of(rejoins->note(note(1, 9, 64, 0, 0)));
+  for (int time = 0; time < 2; ++time) {
+    rejoins.restart();
+    BOOST_TEST(rejoins->of(1).incarnation == 9u);
+    BOOST_TEST(rejoins->of(1).starts == 2u);
+    BOOST_TEST(rejoins->of(1).steps == 64u);
+    BOOST_TEST(code_of(rejoins->claim(claim(1, 5, 3), nothing)) == ErrorCode::kStaleEpoch);
+    rejoins.take_snapshot();
+  }
+  rejoins.journal().full = true;
+  BOOST_TEST(code_of(rejoins->claim(claim(1, 10, 3), nothing)) == ErrorCode::kNoSpace);
+  BOOST_TEST(rejoins->of(1).incarnation == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(finished_steps_outlive_the_server) {
+  Finishes finishes;
+  const std::vector<std::byte> position = {std::byte{1}, std::byte{2}};
+  FinishStep message{kGroup, 7, 8, 1, kWorld, 3, 0, true, false, 4, position};
+  finishes.note(message);
+  Finishes later;
+  const Records records = saved(finishes);
+  replay_all(later, records);
+  BOOST_TEST(later.of(1).group == kGroup);
+  BOOST_TEST(later.of(1).step == 7u);
+  BOOST_TEST(later.of(1).leave);
+  BOOST_TEST((later.of(1).position == position));
+  BOOST_TEST(later.of(0).group.empty());
+  BOOST_TEST(refuses_cut_records<Finishes>(records));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
