@@ -178,7 +178,7 @@ struct FinishStep {
   bool want_keys = false;  // the answer tells which rows have changed
   uint32_t incarnation = 0;
   // Where the worker's data stands once the step is applied, in words of its own: at most kMaxPosition.
-  std::span<const std::byte> position;
+  std::span<const std::byte> position = {};
 
   void encode(Writer& out) const;
   static Result<FinishStep> decode(std::span<const std::byte> payload);

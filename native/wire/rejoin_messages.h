@@ -42,7 +42,7 @@ struct LastFinish {
   uint64_t count = 0;
   double samples = 0;
   std::string group;  // empty: it has finished none
-  std::span<const std::byte> position;
+  std::span<const std::byte> position = {};
 };
 
 struct Passed {

@@ -1,26 +1,40 @@
 """A worker that dies and is started again: the job ends as if it had not died."""
 
-import json
+import multiprocessing
+import multiprocessing.connection
+import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rejoin_job
 
 from flota.testing import LocalCluster
 
-SCRIPT = Path(__file__).with_name("rejoin_job.py")
 DEADLINE = 100
+
+# Processes of their own, that have not to import torch anew.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["torch", "flota.training.loop"])
+
+
+def work(log, secret, arguments):
+    os.environ["FLOTA_SECRET"] = secret
+    target = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    rejoin_job.main(**arguments)
+    sys.stdout.flush()
 
 
 class Job:
     """Two workers and two servers. A worker that dies is started again."""
 
     def __init__(self, out, **options):
-        self.out = out
+        self.out = Path(out)
         self.options = options
         self.starts = [0, 0]
 
@@ -35,50 +49,33 @@ class Job:
             finally:
                 for process in running.values():
                     process.kill()
-                    process.wait()
+                    process.join()
         return [np.load(self.out / f"result.{rank}.npz") for rank in range(2)]
+
+    def log(self, rank):
+        return (self.out / f"log.{rank}").read_text()
 
     def _start(self, cluster, rank, dies):
         self.starts[rank] += 1
-        arguments = {
-            "out": str(self.out),
-            "endpoints": cluster.endpoints,
-            "rank": rank,
-            "world": 2,
-            **self.options,
-            **dies.get(rank, {}),
-        }
-        with (self.out / f"log.{rank}").open("a") as log:
-            return subprocess.Popen(
-                [sys.executable, str(SCRIPT), json.dumps(arguments)],
-                stdout=log,
-                stderr=log,
-                env={**_environment(), "FLOTA_SECRET": cluster.secret},
-            )
+        place = {"out": str(self.out), "endpoints": cluster.endpoints, "rank": rank, "world": 2}
+        arguments = {**place, **self.options, **dies.get(rank, {})}
+        process = processes.Process(target=work, args=(str(self.out / f"log.{rank}"), cluster.secret, arguments))
+        process.start()
+        return process
 
     def _watch(self, cluster, running, dies):
         until = time.monotonic() + DEADLINE
         while running:
-            assert time.monotonic() < until, self._logs()
+            multiprocessing.connection.wait([process.sentinel for process in running.values()], timeout=1)
+            assert time.monotonic() < until, self.log(0) + self.log(1)
             for rank, process in list(running.items()):
-                try:
-                    code = process.wait(0.05)
-                except subprocess.TimeoutExpired:
+                if process.exitcode is None:
                     continue
-                if code == -signal.SIGKILL and self.starts[rank] < 3:
+                if process.exitcode == -signal.SIGKILL and self.starts[rank] < 3:
                     running[rank] = self._start(cluster, rank, dies)
                     continue
-                assert code == 0, self._logs()
+                assert process.exitcode == 0, self.log(0) + self.log(1)
                 del running[rank]
-
-    def _logs(self):
-        return "\n".join(f"worker {rank}:\n{(self.out / f'log.{rank}').read_text()}" for rank in range(2))
-
-
-def _environment():
-    import os
-
-    return dict(os.environ)
 
 
 @pytest.fixture(scope="module")
@@ -113,19 +110,54 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-POINTS = {
+PLAIN = {
     "before a push": [(1, "before push", 3)],
     "between push and finish, worker 0": [(0, "between push and finish", 2)],
     "after a finish": [(1, "after finish", 7)],
-    "before a barrier": [(1, "before barrier", 0)],
+    "in a barrier": [(1, "before barrier", 1)],
     "after a save, worker 0": [(0, "after save", 0)],
     "both": [(0, "after finish", 3), (1, "between push and finish", 8)],
+}
+FILES = {
+    "before a push": (1, [(1, "before push", 3)]),
+    "after a finish, two threads": (2, [(1, "after finish", 4)]),
+    "in the second epoch, worker 0, two threads": (2, [(0, "between push and finish", 11)]),
+    "at the end of an epoch": (1, [(1, "after finish", 8)]),
 }
 
 
 @pytest.mark.timeout(DEADLINE + 20)
-@pytest.mark.parametrize("points", POINTS.values(), ids=POINTS.keys())
+@pytest.mark.parametrize("points", PLAIN.values(), ids=PLAIN.keys())
 def test_a_plain_loop_in_sync_mode_ends_bit_for_bit_the_same(tmp_path, undisturbed, points):
     job = Job(tmp_path / "job", mode="sync")
     assert_same(job.run(points), undisturbed("plain", mode="sync"))
     assert sum(job.starts) == 2 + len(points)
+
+
+@pytest.mark.timeout(DEADLINE + 20)
+@pytest.mark.parametrize(("threads", "points"), FILES.values(), ids=FILES.keys())
+def test_a_data_set_in_sync_mode_goes_on_where_it_was(tmp_path, undisturbed, files, threads, points):
+    job = Job(tmp_path / "job", mode="sync", files=files, threads=threads)
+    found = job.run(points)
+    assert_same(found, undisturbed(f"{threads} threads", mode="sync", files=files, threads=threads))
+    assert sum(job.starts) == 2 + len(points)
+
+
+def test_a_script_may_skip_what_it_did(tmp_path, undisturbed):
+    job = Job(tmp_path / "job", mode="sync", skips=True)
+    found = job.run([(1, "after finish", 4)])
+    assert_same(found, undisturbed("skips", mode="sync", skips=True))
+    assert [result["restarts"] for result in found] == [0, 1]
+
+
+@pytest.mark.timeout(DEADLINE + 20)
+@pytest.mark.parametrize("mode", ["async", "bounded", "geo"])
+@pytest.mark.parametrize("from_files", [False, True], ids=["plain", "files"])
+def test_other_modes_end_with_nothing_left_out(tmp_path, files, mode, from_files):
+    job = Job(tmp_path / "job", mode=mode, optimizer="SGD", files=files if from_files else None)
+    found = job.run([(1, "after finish", 3)])
+    assert job.starts == [1, 2]
+    assert found[0]["losses"].tolist() == [1.0, 3.0]
+    np.testing.assert_array_equal(found[0]["rows"], found[1]["rows"])
+    if not from_files:
+        assert [int(result["steps"]) for result in found] == [12, 12]
