@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -95,7 +96,7 @@ class Run:
             "faults": [asdict(fault) for fault in self.faults],
         }
         (folder / "settings.json").write_text(json.dumps(settings))
-        self.deaths = 0  # of workers
+        self._resumed = 0
         self.may_miss = False  # a fault need not come
         self._eased = set()
         self._launcher = None
@@ -128,7 +129,7 @@ class Run:
                 return
             anew = not (self.folder / "log" / "durable" / "job.json").exists()
             outcome.ended = "begins anew" if anew else "is taken up again by --resume"
-            self.deaths += self.workers
+            self._resumed += 1
             self._let_all_end()
             how = self.numbers if anew else ["--resume"]
             status = self._launch([*how, *self.arguments], deadline)
@@ -161,7 +162,6 @@ class Run:
                 continue
             if fault.kind in ("kill", "cut"):
                 self._eased.add(number)
-                self.deaths += fault.kind == "kill" and fault.victim.startswith("worker")
             elif time.time() - told["time"] > {"stop": STOPPED, "disk": FULL}[fault.kind]:
                 self._eased.add(number)
                 with contextlib.suppress(ProcessLookupError):
@@ -177,6 +177,12 @@ class Run:
 
     def _output(self):
         return (self.folder / "output").read_text(errors="replace")
+
+    @property
+    def deaths(self):
+        """How often a worker was started again."""
+        restarts = re.findall(r"worker \d+ .*starting it again", self._output())
+        return len(restarts) + self._resumed * self.workers
 
     def _last_line(self):
         lines = [line for line in self._output().splitlines() if line.strip()]
