@@ -8,18 +8,30 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <system_error>
+#include <thread>
+
+#include "common/deadline.h"
 
 namespace flota {
 namespace {
 
 constexpr size_t kKeptSnapshots = 2;
 
-// Taken at once or not at all; its text names who has it.
+// A process that was killed a moment ago may still be on its way out.
+constexpr std::chrono::milliseconds kLockTime{500};
+
+// Its text names who has it.
 Result<File> take_lock(const std::filesystem::path& folder) {
   FLOTA_ASSIGN(File lock, File::open(folder / "lock", O_RDWR | O_CREAT));
-  if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) {
+  const Deadline deadline = Deadline::after(kLockTime);
+  while (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return file_error("lock", lock.path());
+    if (!deadline.passed()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
     std::array<std::byte, 32> text{};
     FLOTA_ASSIGN(const size_t bytes, lock.read_at(0, text));
     return Error{ErrorCode::kBusy, "the server process " +
@@ -98,6 +110,25 @@ Result<void> Folder::prune() {
 }
 
 Result<std::string> Folder::put_aside(const std::filesystem::path& file) {
+  FLOTA_ASSIGN(std::string aside, keep_aside(file));
+  FLOTA_TRY(remove(file));
+  return aside;
+}
+
+Result<void> Folder::cut(const std::filesystem::path& file, uint64_t size) {
+  std::filesystem::path whole = file;
+  whole += ".tmp";
+  std::error_code problem;
+  std::filesystem::copy_file(file, whole, problem);
+  if (problem) return folder_error("copy", file, problem);
+  FLOTA_ASSIGN(const File copy, File::open(whole, O_RDWR));
+  FLOTA_TRY(copy.truncate(size));
+  FLOTA_TRY(copy.sync());
+  if (::rename(whole.c_str(), file.c_str()) != 0) return file_error("replace", file);
+  return sync_folder(path_);
+}
+
+Result<std::string> Folder::keep_aside(const std::filesystem::path& file) {
   for (int number = 1;; ++number) {
     std::filesystem::path aside = file;
     aside += ".damaged-" + std::to_string(number);
@@ -106,7 +137,6 @@ Result<std::string> Folder::put_aside(const std::filesystem::path& file) {
       if (errno == EEXIST) continue;
       return file_error("put aside", file);
     }
-    FLOTA_TRY(remove(file));
     return aside.string();
   }
 }

@@ -37,6 +37,10 @@ class Folder {
   Result<void> prune();
   // Puts a file away under a name that nothing reads; returns that name.
   Result<std::string> put_aside(const std::filesystem::path& file);
+  // The same, and it stays under its own name too.
+  Result<std::string> keep_aside(const std::filesystem::path& file);
+  // Replaces a file by its first bytes, at once; under other names it stays as it is.
+  Result<void> cut(const std::filesystem::path& file, uint64_t size);
 
  private:
   Folder(std::filesystem::path path, File lock) : path_(std::move(path)), lock_(std::move(lock)) {}

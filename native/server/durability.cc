@@ -69,6 +69,7 @@ Result<std::unique_ptr<Service>> Durability::recover(std::function<std::unique_p
   folder_number_ = state.folder == 0 ? random_folder_number() : state.folder;
   FLOTA_TRY(open_log(state));
   recovered_records_ = state.records;
+  bytes_recovered_ = state.log_bytes;
   recovery_ms_ = since<milliseconds>(begun);
   if (recovered_) {
     say_("recovered from " + folder_.path().string() + ": " +
@@ -161,7 +162,7 @@ void Durability::sync_log() {
 
 bool Durability::is_due() const {
   const auto now = Clock::now();
-  const uint64_t bytes = log_->bytes() - bytes_before_;
+  const uint64_t bytes = log_->bytes() - bytes_before_ + bytes_recovered_;
   if (bytes == 0 || now < not_before_) return false;
   if (now - begun_at_ >= options_.snapshot_time) return true;
   return bytes >= options_.snapshot_bytes && bytes >= service_->table_bytes();
@@ -199,6 +200,7 @@ Result<void> Durability::begin_snapshot(bool here) {
   if (rotated) {
     generation_ = next;
     bytes_before_ = log_->bytes();
+    bytes_recovered_ = 0;
   } else {
     ::unlink(folder_.log(next).c_str());
   }

@@ -89,7 +89,8 @@ class Durability final : private Journal {
 
   // Of the thread that takes care of it all.
   SnapshotProcess process_;
-  uint64_t bytes_before_ = 0;  // of the log, when the last snapshot was begun
+  uint64_t bytes_before_ = 0;     // of the log, when the last snapshot was begun
+  uint64_t bytes_recovered_ = 0;  // of logs that are in no snapshot of this process
   Clock::time_point begun_at_{};
   Clock::time_point not_before_{};  // a snapshot that failed is tried again later
   std::chrono::seconds pause_{0};

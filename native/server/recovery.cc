@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
-#include <system_error>
 
 #include "server/row_loaders.h"
 #include "wire/fields.h"
@@ -124,6 +123,7 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
   state_.end = reader.end();
   state_.log_records = reader.records();
   state_.bytes += reader.end();
+  state_.log_bytes += reader.end() - std::min<uint64_t>(reader.end(), FileHead::kBytes);
   state_.records += reader.records();
   if (reader.torn()) {
     options_.say(path.string() + " ends in the middle of record " + std::to_string(reader.records()) +
@@ -154,13 +154,8 @@ Result<void> Attempt::go_on_before(const Error& damage, const RecordReader& read
                      lost + " of changes"};
   }
   const auto path = folder_.log(generation);
-  FLOTA_ASSIGN(const std::string aside, folder_.put_aside(path));
-  std::error_code problem;
-  std::filesystem::copy_file(aside, path, problem);
-  if (problem) return Error{ErrorCode::kSystem, "cannot copy " + aside + ": " + problem.message()};
-  FLOTA_ASSIGN(const File file, File::open(path, O_RDWR));
-  FLOTA_TRY(file.truncate(reader.end()));
-  FLOTA_TRY(file.sync());
+  FLOTA_ASSIGN(const std::string aside, folder_.keep_aside(path));
+  FLOTA_TRY(folder_.cut(path, reader.end()));
   options_.say(damage.message + "; going on from before it without the last " + lost +
                " of changes, as was asked for; " + "the damaged file is kept as " + aside);
   over_ = true;

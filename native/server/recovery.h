@@ -20,7 +20,8 @@ struct Recovered {
   bool ended = false;       // which was ended: the next record belongs into the next one
   uint64_t end = 0;         // bytes of that log that hold whole records
   uint64_t log_records = 0;
-  uint64_t bytes = 0;  // read, of all files
+  uint64_t log_bytes = 0;  // of all logs since the snapshot
+  uint64_t bytes = 0;      // read, of all files
   uint64_t records = 0;
 };
 

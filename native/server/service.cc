@@ -148,9 +148,12 @@ Result<Writer> Service::create_table(Payload payload) {
                                            "--max-payload-mb"};
   }
   bool created = false;
-  const auto alone = this->alone();
-  // Every worker asks for every table: those that are there change nothing.
-  if (!registry_.knows(message.spec.name)) FLOTA_TRY(record(MessageKind::kCreateTable, payload));
+  // Every worker asks for every table: one that is there changes nothing.
+  Alone alone;
+  if (!registry_.knows(message.spec.name)) {
+    alone = this->alone();
+    if (!registry_.knows(message.spec.name)) FLOTA_TRY(record(MessageKind::kCreateTable, payload));
+  }
   FLOTA_TRY(registry_.create(message.spec, &created));
   Writer out;
   CreateTableReply{Registry::id_of(message.spec.name), created}.encode(out);
