@@ -103,12 +103,16 @@ Result<std::span<const std::byte>> RecordReader::look(size_t wanted) {
   wanted = static_cast<size_t>(std::min<uint64_t>(wanted, size_ - at_));
   const uint64_t buffer_end = buffer_at_ + buffered_;
   if (at_ < buffer_at_ || at_ + wanted > buffer_end) {
+    // What is here already is not read again.
+    const size_t kept = at_ >= buffer_at_ && at_ < buffer_end ? static_cast<size_t>(buffer_end - at_) : 0;
+    if (kept > 0) std::memmove(buffer_.data(), buffer_.data() + (at_ - buffer_at_), kept);
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(std::max(wanted, kReadBytes), size_ - at_));
     if (buffer_.size() < bytes) buffer_.resize(bytes);
-    FLOTA_ASSIGN(const size_t got, source_(at_, std::span(buffer_).first(bytes)));
     buffer_at_ = at_;
-    buffered_ = got;
-    if (got < wanted) return Error{ErrorCode::kSystem, name_ + " became shorter while it was read"};
+    buffered_ = kept;
+    FLOTA_ASSIGN(const size_t got, source_(at_ + kept, std::span(buffer_).first(bytes).subspan(kept)));
+    buffered_ += got;
+    if (buffered_ < wanted) return Error{ErrorCode::kSystem, name_ + " became shorter while it was read"};
   }
   return std::span<const std::byte>(buffer_).subspan(static_cast<size_t>(at_ - buffer_at_), wanted);
 }
@@ -189,7 +193,7 @@ void RecordWriter::begin(const FileHead& head) { put(head.encode()); }
 Result<void> RecordWriter::write(uint8_t kind, Parts parts) {
   EncodedRecord record(kind, parts);
   const auto vectors = record.numbered(number_++);
-  if (record.bytes() >= kBufferBytes / 2) {
+  if (record.bytes() >= kBufferBytes / 8) {
     // Not worth another copy.
     FLOTA_TRY(flush());
     FLOTA_TRY(file_.write_at(at_, vectors));

@@ -29,7 +29,7 @@ class RowLoaders {
   Result<void> finish();
 
  private:
-  static constexpr size_t kMostWaiting = 8;
+  static constexpr size_t kMostWaiting = 16;
 
   struct Loader {
     std::mutex mutex;

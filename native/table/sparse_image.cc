@@ -29,7 +29,8 @@ struct WaitingKey {
   float shows, clicks;
 };
 
-constexpr size_t kPageBytes = size_t{1} << 20;
+// Small enough to stay in the cache from being gathered to being written.
+constexpr size_t kPageBytes = size_t{256} << 10;
 constexpr size_t kLinesAhead = 8;
 
 Error malformed(const char* what) { return {ErrorCode::kMalformed, std::string("a page of a table: ") + what}; }
