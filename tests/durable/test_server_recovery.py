@@ -13,8 +13,9 @@ import pytest
 from flota import Client, _core
 from flota._core import RowsOf
 from flota.admission import ShowClick
+from flota.durable import Durable, from_environment, keep_server
 from flota.eras import Shrinking
-from flota.errors import DiskFull, FlotaError
+from flota.errors import DiskFull, FlotaError, InvalidArgument
 from flota.rules import SGD, Adagrad
 from flota.testing import LocalCluster
 from waiting import wait_until
@@ -215,3 +216,22 @@ def test_a_durable_sync_server_answers_too(durable):
 def test_settings_without_a_folder_are_refused():
     with pytest.raises(FlotaError, match="name the folder by --durable"):
         LocalCluster(arguments=["--snapshot_mb", "1"]).start()
+
+
+def test_the_environment_says_where_and_how_the_servers_of_a_script_are_kept(monkeypatch):
+    assert from_environment(0) is None
+    monkeypatch.setenv("FLOTA_DURABLE_DIR", "/data/job")
+    assert from_environment(3) == Durable("/data/job/server-3")
+    monkeypatch.setenv("FLOTA_DURABLE_SYNC", "1")
+    monkeypatch.setenv("FLOTA_SNAPSHOT_SECONDS", "20")
+    monkeypatch.setenv("FLOTA_SNAPSHOT_MB", "0.5")
+    monkeypatch.setenv("FLOTA_RECOVER_BEFORE_DAMAGE", "1")
+    options = _core.ServerOptions()
+    options.index = 1
+    keep_server(options)
+    kept = options.durable
+    assert (kept.folder, kept.sync, kept.before_damage) == ("/data/job/server-1", True, True)
+    assert (kept.snapshot_ms, kept.snapshot_bytes) == (20_000, 1 << 19)
+    monkeypatch.setenv("FLOTA_SNAPSHOT_MB", "-1")
+    with pytest.raises(InvalidArgument, match="FLOTA_SNAPSHOT_MB=-1"):
+        keep_server(options)
