@@ -1,6 +1,7 @@
 """Runs jobs that faults befall, to their end, and says what became of them."""
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -146,6 +147,7 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_this_thread,
             )
         (self.folder / "pids").mkdir(exist_ok=True)
         (self.folder / "pids" / "launcher").write_text(str(self._launcher.pid))
@@ -234,6 +236,14 @@ class Run:
     def result(self):
         with np.load(self.folder / "result.npz") as found:
             return {name: found[name] for name in found.files}
+
+
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_this_thread():
+    """The kernel kills the launcher, and so its job, when who runs it ends in whatever way."""
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _alive(pid):
