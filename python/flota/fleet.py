@@ -54,7 +54,7 @@ from flota.roles import Placement, Role, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 from flota.vectors import load_vectors as begin_with_vectors
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 _LOOK_MS = 200
 _FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
@@ -533,6 +533,10 @@ class _Workers:
         optimizer = self._job._optimizer
         if optimizer is not None and optimizer.communicator is not None:
             optimizer.communicator.end_epoch(epoch)
+
+    def where(self) -> Where | None:
+        optimizer = self._job._optimizer
+        return None if optimizer is None or optimizer.communicator is None else optimizer.communicator.where()
 
     def idle(self) -> None:
         optimizer = self._job._optimizer

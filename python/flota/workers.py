@@ -22,13 +22,28 @@ class Epoch:
 
 
 class GoesOn(NamedTuple):
-    """An epoch that a worker was in when it was started again: of each piece that was begun, how many samples were
-    trained and whether it is done, and the threads that read, in the order of their turns."""
+    """An epoch that a worker was in when it was started again, as it stood before the batch at hand: the script has to
+    do once more what it does with that one, beside its step.
+
+    ``marks``: for each thread that reads, its last piece, how many samples of it were trained, and whether it is done.
+    ``lanes``: the threads in the order of their turns. ``where``: the worker was at that time.
+    """
 
     name: str
     number: int
     marks: list[tuple[int, int, bool]]
     lanes: list[int]
+    where: Where
+
+
+class Where(NamedTuple):
+    """A worker's place in its script: its group of steps, the step in it, steps trained in all, and how often it was at
+    each barrier."""
+
+    group: int
+    step: int
+    trained: int
+    arrivals: dict[str, int]
 
 
 class Workers(Protocol):
@@ -66,6 +81,9 @@ class Workers(Protocol):
     def end_epoch(self, epoch: Epoch) -> None:
         """It is over for this worker."""
 
+    def where(self) -> Where | None:
+        """Where this worker is, if that is to be told with its steps."""
+
     def idle(self) -> None:
         """Before this worker waits for what others give back: the tables have all it has learnt, and until its next
         step nobody waits for it."""
@@ -89,6 +107,9 @@ class Alone:
 
     def end_epoch(self, epoch: Epoch) -> None:
         """Nobody asks."""
+
+    def where(self) -> Where | None:
+        return None
 
     def idle(self) -> None:
         """There is nobody to wait for."""

@@ -22,7 +22,7 @@ MODES = {
     "bounded": flota.Async(max_staleness=2),
     "geo": flota.Geo(k_steps=3),
 }
-KEYS, DIM, BATCH = 32, 3, 10
+KEYS, DIM, BATCH, STEPS, LR = 32, 3, 10, 6, 0.0625
 
 
 class Model(torch.nn.Module):
@@ -30,10 +30,13 @@ class Model(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.rows = flota.nn.Embedding(None, DIM, name="rows", init=flota.initializer.Uniform(-1, 1))
+        self.counts = flota.nn.Embedding(None, 1, name="counts", init=flota.initializer.Constant(0.0))
         self.deep = torch.nn.Linear(DIM, 1)
 
-    def forward(self, keys):
-        return self.deep(self.rows(keys)).squeeze(-1)
+    def loss(self, keys, target):
+        """The gradient of a key's count is how often it came."""
+        predicted = self.deep(self.rows(keys)).squeeze(-1)
+        return torch.nn.functional.mse_loss(predicted, target) + self.counts(keys).sum()
 
 
 class Death:
@@ -89,8 +92,22 @@ def file_batches(dataset):
 
 
 def main(
-    mode, out, endpoints, rank, world, files=None, threads=1, steps=6, point=None, after=0, optimizer="Adam", skips=False
+    mode,
+    out,
+    endpoints,
+    rank,
+    world,
+    files=None,
+    threads=1,
+    steps=STEPS,
+    point=None,
+    after=0,
+    optimizer="Adam",
+    skips=False,
+    in_full=False,
 ):
+    """``point``, ``after``: where it dies. ``skips``: it does not compute what it did before. ``in_full``: it begins
+    with vectors, shrinks its table and loads what it has saved, too."""
     torch.set_num_threads(1)
     flota.init(
         flota.UserDefinedRoleMaker(
@@ -98,7 +115,7 @@ def main(
         )
     )
     model = Model()
-    chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05)
+    chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=LR)
     trained = flota.distributed_optimizer(chosen, MODES[mode])
     flota.init_worker()
     death = Death(out, rank, point, after)
@@ -111,14 +128,18 @@ def main(
     def step(batch):
         keys, target = batch
         trained.zero_grad()
-        torch.nn.functional.mse_loss(model(keys), target).backward()
+        model.loss(keys, target).backward()
         trained.step()
 
+    if in_full:
+        flota.load_vectors(model.rows, torch.arange(4), torch.ones(4, DIM))
     done = flota.restarted().skip() if skips and flota.restarted() else 0
     losses = []
     for epoch in range(2):
         if files and epoch == 0:
-            flota.train_from_dataset(lambda batch: step((batch["key"].reshape(-1), batch["label"].reshape(-1))), dataset)
+            flota.train_from_dataset(
+                lambda batch: step((batch["key"].reshape(-1), batch["label"].reshape(-1))), dataset
+            )
         else:
             source = file_batches(dataset) if files else plain_batches(rank, epoch, steps)
             for number, batch in enumerate(source, epoch * steps):
@@ -129,11 +150,16 @@ def main(
         losses.append(float(flota.all_reduce([rank + epoch])[0]))
         flota.save_persistables(f"{out}/saved")
         death("after save")
+        if in_full:
+            losses.append(flota.shrink(min_norm=0.8, tables=["rows"]))
+            flota.load_model(f"{out}/saved")
+            losses.append(flota.shrink(min_norm=0.7, tables=["rows"]))
     flota.barrier_worker()
     keys = torch.arange(KEYS)
     np.savez(
         f"{out}/result.{rank}.npz",
         rows=model.rows.pull(keys).numpy(),
+        counts=model.counts.pull(keys).numpy()[:, 0],
         deep=model.deep.weight.detach().numpy(),
         losses=losses,
         steps=trained.steps,

@@ -106,24 +106,26 @@ def undisturbed(tmp_path_factory, files):
 
 def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
-        for name in ("rows", "deep", "losses", "steps"):
+        for name in ("rows", "counts", "deep", "losses", "steps"):
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
+# What a worker does, for one that dies after having done it so many times.
 PLAIN = {
-    "before a push": [(1, "before push", 3)],
-    "between push and finish, worker 0": [(0, "between push and finish", 2)],
-    "after a finish": [(1, "after finish", 7)],
-    "in a barrier": [(1, "before barrier", 1)],
-    "after a save, worker 0": [(0, "after save", 0)],
-    "both": [(0, "after finish", 3), (1, "between push and finish", 8)],
+    "in steps": [(1, "before push", 3), (0, "between push and finish", 8)],
+    "after steps, and in a barrier": [(0, "after finish", 7), (1, "before barrier", 3)],
+}
+FULL = {
+    "vectors are loaded, and after a save": [(1, "before barrier", 1), (0, "after save", 0)],
+    "the table was shrunk": [(0, "before barrier", 5)],
+    "a save is being loaded": [(0, "before barrier", 8), (1, "after barrier", 7)],
 }
 FILES = {
-    "before a push": (1, [(1, "before push", 3)]),
-    "after a finish, two threads": (2, [(1, "after finish", 4)]),
-    "in the second epoch, worker 0, two threads": (2, [(0, "between push and finish", 11)]),
+    "in steps": (1, [(1, "before push", 3), (0, "after finish", 12)]),
+    "with two threads": (2, [(1, "after finish", 4), (0, "between push and finish", 11)]),
     "at the end of an epoch": (1, [(1, "after finish", 8)]),
 }
+OTHERS = [("async", False), ("bounded", True), ("geo", False), ("geo", True)]
 
 
 @pytest.mark.timeout(DEADLINE + 20)
@@ -131,6 +133,14 @@ FILES = {
 def test_a_plain_loop_in_sync_mode_ends_bit_for_bit_the_same(tmp_path, undisturbed, points):
     job = Job(tmp_path / "job", mode="sync")
     assert_same(job.run(points), undisturbed("plain", mode="sync"))
+    assert sum(job.starts) == 2 + len(points)
+
+
+@pytest.mark.timeout(DEADLINE + 20)
+@pytest.mark.parametrize("points", FULL.values(), ids=FULL.keys())
+def test_what_workers_do_together_is_done_once(tmp_path, undisturbed, points):
+    job = Job(tmp_path / "job", mode="sync", in_full=True)
+    assert_same(job.run(points), undisturbed("in full", mode="sync", in_full=True))
     assert sum(job.starts) == 2 + len(points)
 
 
@@ -151,13 +161,28 @@ def test_a_script_may_skip_what_it_did(tmp_path, undisturbed):
 
 
 @pytest.mark.timeout(DEADLINE + 20)
-@pytest.mark.parametrize("mode", ["async", "bounded", "geo"])
-@pytest.mark.parametrize("from_files", [False, True], ids=["plain", "files"])
+@pytest.mark.parametrize(("mode", "from_files"), OTHERS)
 def test_other_modes_end_with_nothing_left_out(tmp_path, files, mode, from_files):
     job = Job(tmp_path / "job", mode=mode, optimizer="SGD", files=files if from_files else None)
     found = job.run([(1, "after finish", 3)])
     assert job.starts == [1, 2]
     assert found[0]["losses"].tolist() == [1.0, 3.0]
     np.testing.assert_array_equal(found[0]["rows"], found[1]["rows"])
+    # Each sample was trained, and those of the worker that died at most once more.
+    share = 2 if mode == "geo" else 1  # a worker's moves count by its share
+    counts = -found[0]["counts"] * share / rejoin_job.LR
+    expected = np.bincount(keys_of(files) if from_files else plain_keys(), minlength=rejoin_job.KEYS)
+    assert (counts > expected - 0.01).all(), (counts, expected)
+    assert counts.sum() < expected.sum() + 4 * rejoin_job.BATCH + 0.01
     if not from_files:
         assert [int(result["steps"]) for result in found] == [12, 12]
+
+
+def keys_of(files):
+    """Of two epochs."""
+    return np.array([int(line.split()[1]) for file in files for line in Path(file).read_text().splitlines()] * 2)
+
+
+def plain_keys():
+    batches = (rejoin_job.plain_batches(rank, epoch, rejoin_job.STEPS) for rank in range(2) for epoch in range(2))
+    return np.concatenate([keys.numpy() for source in batches for keys, _ in source])

@@ -14,7 +14,7 @@ from flota.communicator.returning import Way
 from flota.communicator.sending import SendQueue
 from flota.nn.transfer import to_host
 from flota.strategy import Async
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 
 class AsyncCommunicator:
@@ -58,6 +58,9 @@ class AsyncCommunicator:
 
     def end_epoch(self, epoch: Epoch) -> None:
         """Leases tell."""
+
+    def where(self) -> Where | None:
+        return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         self._step += 1

@@ -23,7 +23,7 @@ from flota.pages import export_shards
 from flota.rules import Rule
 from flota.strategy import Geo
 from flota.tables import Future, SparseTable
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 _GROUP = "flota/geo"
 _REFILL_ROWS = 16384
@@ -75,6 +75,9 @@ class GeoCommunicator:
 
     def end_epoch(self, epoch: Epoch) -> None:
         """Leases tell."""
+
+    def where(self) -> Where | None:
+        return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         if self._way.passes(optimizer.steps + 1):

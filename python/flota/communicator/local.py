@@ -11,7 +11,7 @@ from flota.communicator.rows import TrainedRows, step_here, train_rows
 from flota.communicator.stores import LocalStore
 from flota.nn.table import TableOptions
 from flota.rules import Rule
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 
 class LocalCommunicator:
@@ -53,6 +53,9 @@ class LocalCommunicator:
 
     def end_epoch(self, epoch: Epoch) -> None:
         """Nobody asks."""
+
+    def where(self) -> Where | None:
+        return None
 
     def pause(self) -> None:
         """There is nobody to wait for."""

@@ -12,7 +12,7 @@ from flota.communicator.finite import check_gradients
 from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument, NonFiniteValues
 from flota.nn.table import TableParameter, is_table
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 # What of a group may change from step to step, or is not a setting of the rule.
 _FREE = {"params", "param_names", "lr", "initial_lr", "foreach", "fused", "differentiable", "capturable"}
@@ -35,6 +35,9 @@ class Communicator(Protocol):
 
     def end_epoch(self, epoch: Epoch) -> None:
         """It is over."""
+
+    def where(self) -> Where | None:
+        """The same."""
 
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 

@@ -18,7 +18,7 @@ from flota.client import Client
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables
 from flota.errors import FlotaError
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 _NOTE_SECONDS = 1.0
 _NOTE_STEPS = 64
@@ -112,17 +112,6 @@ def set_creating(tables: RemoteTables, creates: bool) -> None:
         trained.store.forget_ahead()
 
 
-@dataclass
-class Ended:
-    """An epoch that is over for this worker, and where it stood then."""
-
-    name: str
-    number: int
-    place: Place
-    trained: int
-    arrivals: dict[str, int]
-
-
 class Journey:
     """A worker's way through the steps of sync training: what is told of it with every step, and what was told before
     the worker was started again."""
@@ -130,14 +119,18 @@ class Journey:
     def __init__(self, client: Client, last: _core.Finished | None) -> None:
         self._client = client
         told: dict[str, Any] = json.loads(last.position) if last is not None and last.position else {}
-        self._ended = [Ended(name, number, (g, s), t, a) for name, number, g, s, t, a in told.get("ended", [])]
-        self._open: list[GoesOn] = [GoesOn(*each) for each in told.get("open", [])]
+        # Epochs that are over for this worker, and where it was then.
+        self._ended = [((name, number), Where(*there)) for name, number, there in told.get("ended", [])]
+        self._open = [
+            GoesOn(name, number, marks, lanes, Where(*there))
+            for name, number, marks, lanes, there in told.get("open", [])
+        ]
         self.arrivals: dict[str, int] = told.get("arrivals", {})
         self._encoded = ""
         self._encode_ended()
 
-    def ended(self, epoch: Epoch) -> Ended | None:
-        return next((one for one in self._ended if (one.name, one.number) == (epoch.name, epoch.number)), None)
+    def ended(self, epoch: Epoch) -> Where | None:
+        return next((there for one, there in self._ended if one == (epoch.name, epoch.number)), None)
 
     def goes_on(self, epoch: Epoch) -> GoesOn | None:
         return next((one for one in self._open if (one.name, one.number) == (epoch.name, epoch.number)), None)
@@ -146,10 +139,9 @@ class Journey:
         """The worker has made another step: its data sets stand elsewhere."""
         self._open.clear()
 
-    def end(self, epoch: Epoch, place: Place, trained: int) -> None:
+    def end(self, epoch: Epoch, there: Where) -> None:
         if self.ended(epoch) is None:
-            self._ended.append(Ended(epoch.name, epoch.number, place, trained, dict(self._client.native.arrivals)))
-            self._ended = self._ended[-_ENDED:]
+            self._ended = [*self._ended, ((epoch.name, epoch.number), there)][-_ENDED:]
             self._encode_ended()
 
     def position(self, open_epochs: list[GoesOn]) -> bytes:
@@ -163,9 +155,7 @@ class Journey:
         return text.encode()
 
     def _encode_ended(self) -> None:
-        self._encoded = json.dumps(
-            [[one.name, one.number, *one.place, one.trained, one.arrivals] for one in self._ended]
-        )
+        self._encoded = json.dumps([[*one, there] for one, there in self._ended])
 
 
 def not_the_same(rank: int, what: str) -> FlotaError:

@@ -12,7 +12,7 @@ from flota.communicator.returning import WAY_SECONDS, Journey, Notes, Place, not
 from flota.data.reading import open_epochs
 from flota.errors import FlotaError, NonFiniteValues
 from flota.nn.transfer import to_host
-from flota.workers import Epoch, GoesOn
+from flota.workers import Epoch, GoesOn, Where
 
 _GROUP = "flota/train/"
 
@@ -105,29 +105,35 @@ class SyncCommunicator:
         else:
             self._notes.tell(self._last.count, self._trained, max(self._last.count, 1))
 
-    def _jump(self, place: Place, trained: int, arrivals: dict[str, int]) -> None:
-        self._trained = self._optimizer.steps = trained
-        self._job.client.native.arrivals = arrivals
-        self._go(place)
+    def _jump(self, there: Where) -> None:
+        if self._target is None:
+            return
+        self._trained = self._optimizer.steps = there.trained
+        self._job.client.native.arrivals = there.arrivals
+        self._go((there.group, there.step))
 
     def skip(self) -> None:
         if self._target is not None:
-            self._jump(self._target, self._last.count, self._journey.arrivals)
+            # If it had left its group to wait for others, that is still to come.
+            group, step = (self._target[0] - 1, self._last.step) if self._last.leave else self._target
+            self._jump(Where(group, step, self._last.count, self._journey.arrivals))
+
+    def where(self) -> Where:
+        return Where(self._groups, self._step, self._trained, self._job.client.native.arrivals)
 
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
         ended = self._journey.ended(epoch)
         if ended is not None:
-            if self._target is not None:
-                self._jump(ended.place, ended.trained, ended.arrivals)
+            self._jump(ended)
             return False
         goes_on = self._journey.goes_on(epoch)
         if goes_on is None:
             return True
-        self.skip()
+        self._jump(goes_on.where)
         return goes_on
 
     def end_epoch(self, epoch: Epoch) -> None:
-        self._journey.end(epoch, (self._groups, self._step), self._trained)
+        self._journey.end(epoch, self.where())
 
     # --- steps ---
 
@@ -204,7 +210,7 @@ class SyncCommunicator:
         job = self._job
         stores = [trained.store for trained in self._tables.sparse]
         told = [store.has_ahead() for store in stores]
-        position = self._journey.position(open_epochs(in_step=not leave))
+        position = self._journey.position(open_epochs())
         changed = job.client.patiently(
             f"step {self._step}",
             lambda: job.client.native.finish_step(

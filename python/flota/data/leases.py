@@ -84,6 +84,9 @@ class Assignment(Protocol):
     def lost(self, piece: int) -> bool:
         """Whether the piece is somebody else's by now."""
 
+    def lane_of(self, piece: int) -> int:
+        """Which thread reads the piece, where they have theirs by their numbers."""
+
     def close(self) -> None:
         """Nothing more is asked for; what is not done is given back."""
 
@@ -105,6 +108,9 @@ class Fixed:
 
     def waits(self, lane: int) -> bool:
         return False
+
+    def lane_of(self, piece: int) -> int:
+        return 0  # nobody asks
 
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
         """Nobody asks."""
@@ -148,6 +154,7 @@ class Leases:
         self._told_patience = 0
         self._held: dict[int, int] = {}  # pieces, and samples trained
         self._lost: set[int] = set()
+        self._resumed: dict[int, Leased] = {}  # what each thread reads next, without having to ask
         self._trained: deque[Used] = deque()
         self._untold = 0
         self._closed = threading.Event()
@@ -159,11 +166,34 @@ class Leases:
         return self._workers.count > 1
 
     def go_on(self, marks: Sequence[tuple[int, int, bool]]) -> None:
-        """Before anything is asked for: what this worker had trained before it was started again."""
-        told = [(piece, samples, SHARD_DONE if done else SHARD_RELEASED) for piece, samples, done in marks]
-        self._send(call=next(_calls), first=0, stride=1, take=False, progress=told)
+        """Before anything is asked for, where each thread has its pieces by their numbers: a worker that was started
+        again reads on from here, whatever it has told, which may be a batch more."""
+        assert self._classes is not None
+        place, places = self._classes
+        self._resumed = {lane: Leased(place + places * lane, 0) for lane in range(self._lanes)}
+        for piece, samples, done in marks:
+            self._resumed[self.lane_of(piece)] = Leased(
+                piece + places * self._lanes if done else piece, 0 if done else samples
+            )
+
+    def lane_of(self, piece: int) -> int:
+        """Where each thread has its pieces by their numbers: which has this one."""
+        place, places = self._classes or (0, 1)
+        return (piece - place) // places % self._lanes
+
+    def _next_resumed(self, lane: int) -> Leased | None:
+        with self._lock:
+            leased = self._resumed[lane]
+            if leased.piece >= self._epoch.pieces or self._closed.is_set():
+                return None
+            stride = (self._classes or (0, 1))[1] * self._lanes
+            self._resumed[lane] = Leased(leased.piece + stride, 0)
+            self._held[leased.piece] = leased.skip
+            return leased
 
     def next(self, lane: int) -> Leased | None:
+        if self._resumed:
+            return self._next_resumed(lane)
         began = time.monotonic()
         try:
             while not self._closed.is_set():
@@ -255,6 +285,8 @@ class Leases:
                 take=lane is not None,
                 progress=[(each, count, flags[each]) for each, count in held.items()],
             )
+            if self._resumed:
+                lost = []  # nobody else reads them
             # Only now that it is told.
             for _ in range(used):
                 self._untold -= self._trained.popleft().samples

@@ -45,10 +45,10 @@ def tell_trained() -> None:
         each.tell_trained()
 
 
-def open_epochs(in_step: bool) -> list[GoesOn]:
-    """Where the passes that train stand, after the step that is being made (``in_step``), or after the last one."""
-    found = (each.position(in_step) for each in list(_passes))
-    return sorted(position for position in found if position is not None)
+def open_epochs() -> list[GoesOn]:
+    """Where the passes that train stand, before the batches at hand."""
+    found = [position for each in list(_passes) if (position := each.position()) is not None]
+    return sorted(found, key=lambda each: (each.name, each.number))
 
 
 class _Handed(NamedTuple):
@@ -79,8 +79,10 @@ class Pass(Generic[B]):
     ) -> None:
         self._assignment = assignment
         self._epoch = epoch
-        self._reached: dict[int, Mark] = {}  # pieces that were begun, as far as they are trained
-        self._turns = list(turns)  # after the last batch that was trained
+        self._path: deque[_Handed] = deque()  # what was handed out and is not behind the worker
+        self._reached: dict[int, Mark] = {}  # by lane: the last of what is
+        self._turns = list(turns)  # after it
+        self._where = workers.current().where()  # was the worker then
         self._batch_size = batch_size
         self._make = make
         self._lanes = deque(Lane(number, assignment, read) for number in turns)
@@ -114,12 +116,12 @@ class Pass(Generic[B]):
         parts, marks = self._next_parts()
         if parts:
             with self._lock:
-                self._handed.append(_Handed(marks, sum(count for _, _, count in parts), self._whose_turn()))
+                self._hand_out(_Handed(marks, sum(count for _, _, count in parts), self._whose_turn()))
                 self._dry = self._rested = False
             return self._make(_core.gather_batch(parts))
         if marks:
             with self._lock:
-                self._handed.append(_Handed(marks, 0, self._whose_turn()))
+                self._hand_out(_Handed(marks, 0, self._whose_turn()))
         self._ended = not self._closed
         if not self._held:
             self.trained()
@@ -150,7 +152,31 @@ class Pass(Generic[B]):
             self._told_early -= 1
         else:
             self._note_oldest()
+        self._leave_behind()
         self.idle()
+
+    def _leave_behind(self) -> None:
+        """The oldest batch: the script is done with it."""
+        self._where = workers.current().where()
+        if self._where is None:
+            return
+        with self._lock:
+            batches = 0
+            while self._path and (self._path[0].samples == 0 or batches == 0):
+                handed = self._path.popleft()
+                batches += handed.samples > 0
+                self._turns = handed.turns
+                for mark in handed.marks:
+                    lane = self._assignment.lane_of(mark.piece)
+                    if lane not in self._reached or mark.piece >= self._reached[lane].piece:
+                        self._reached[lane] = mark
+
+    def position(self) -> GoesOn | None:
+        """Where an epoch that workers share stands, before the batch at hand."""
+        if self._epoch is None or self._where is None or self._closed:
+            return None
+        marks = [(mark.piece, mark.samples, mark.done) for mark in self._reached.values()]
+        return GoesOn(self._epoch.name, self._epoch.number, marks, self._turns, self._where)
 
     def _note_oldest(self) -> None:
         self._step = workers.current().steps
@@ -162,33 +188,7 @@ class Pass(Generic[B]):
                 done.append(self._handed.popleft())
         for each in done:
             self._used = True
-            self._reach(self._reached, each)
-            self._turns = each.turns
             self._assignment.trained(each.marks, each.samples)
-
-    @staticmethod
-    def _reach(reached: dict[int, Mark], handed: _Handed) -> None:
-        """What was done before is told by now, and needs not be told again."""
-        for piece in [piece for piece, mark in reached.items() if mark.done]:
-            del reached[piece]
-        reached.update({mark.piece: mark for mark in handed.marks})
-
-    def position(self, in_step: bool) -> GoesOn | None:
-        """Where an epoch that workers share stands; the batch at hand counts if a step is being made, or was made since
-        the one before it."""
-        if self._epoch is None or self._closed:
-            return None
-        reached, turns = dict(self._reached), self._turns
-        if in_step or workers.current().steps > self._step:
-            with self._lock:
-                handed = list(self._handed)
-            for each in handed:
-                reached.update({mark.piece: mark for mark in each.marks})
-                turns = each.turns
-                if each.samples:
-                    break
-        marks = [(mark.piece, mark.samples, mark.done) for mark in reached.values()]
-        return GoesOn(self._epoch.name, self._epoch.number, marks, turns)
 
     def tell_trained(self) -> None:
         """Tells what is trained; the batch at hand too, if a step was made since the one before it."""
@@ -274,6 +274,11 @@ class Pass(Generic[B]):
                 self._parts.appendleft(part._replace(begin=end))
         return parts, list(marks.values())
 
+    def _hand_out(self, handed: _Handed) -> None:
+        self._handed.append(handed)
+        if self._where is not None:
+            self._path.append(handed)
+
     def _whose_turn(self) -> list[int]:
         """The lanes in the order in which they go on: that of a block of which something is left comes first. There is
         one such block at most, the last that was taken, and its lane was put last."""
@@ -321,4 +326,4 @@ class Pass(Generic[B]):
         self._parts.clear()
         if marks:
             with self._lock:
-                self._handed.append(_Handed(marks, 0, self._whose_turn()))
+                self._hand_out(_Handed(marks, 0, self._whose_turn()))
