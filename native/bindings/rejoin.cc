@@ -24,7 +24,8 @@ void bind_rejoin(nb::module_& module, nb::class_<Client>& client) {
       .def_ro("count", &Finished::count)
       .def_ro("samples", &Finished::samples)
       .def_ro("leave", &Finished::leave)
-      .def_prop_ro("position", [](const Finished& self) { return nb::bytes(self.position.data(), self.position.size()); })
+      .def_prop_ro("position",
+                   [](const Finished& self) { return nb::bytes(self.position.data(), self.position.size()); })
       .def_ro("pending", &Finished::pending);
   nb::class_<Rejoined>(module, "Rejoined")
       .def_ro("starts", &Rejoined::starts)

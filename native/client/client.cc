@@ -225,7 +225,7 @@ Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
   const std::string what = "finish step " + std::to_string(end.step);
   FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
-    FinishStep{end.group, end.step,     end.count, end.rank, end.world, end.samples, wait_at_server(time),
+    FinishStep{end.group, end.step,      end.count,      end.rank,    end.world, end.samples, wait_at_server(time),
                end.leave, end.want_keys, options_.epoch, end.position}
         .encode(payload);
     Call call = small_call(MessageKind::kFinishStep, payload, [&](auto bytes) -> Result<void> {

@@ -34,9 +34,9 @@ Result<std::vector<Client::RejoinAnswer>> Client::ask_rejoin(const Rejoin& messa
              RejoinAnswer& answer = answers[server];
              FLOTA_ASSIGN(answer.reply, RejoinReply::decode(bytes));
              const LastFinish& last = answer.reply.last;
-             answer.last = {last.group,   last.step,
-                            last.count,   last.samples,
-                            last.leave,   {last.position.begin(), last.position.end()},
+             answer.last = {last.group, last.step,
+                            last.count, last.samples,
+                            last.leave, {last.position.begin(), last.position.end()},
                             {}};
              answer.reply.last.position = {};  // the bytes go
              return {};

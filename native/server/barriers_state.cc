@@ -51,7 +51,8 @@ Result<void> Barriers::save(Journal& out) const {
   // The last one at each place with the calls that it has answered.
   for (const auto& [name, place] : places_) {
     if (!place.brought) continue;
-    Gathering last{name, place.gatherings - 1, place.counted, {place.released.begin(), place.released.end()}, *place.brought};
+    Gathering last{
+        name, place.gatherings - 1, place.counted, {place.released.begin(), place.released.end()}, *place.brought};
     last.calls.resize(last.brought.size());
     FLOTA_TRY(write_message(&out, RecordKind::kBarriers, last));
   }

@@ -27,8 +27,8 @@ Freeze Finishes::freeze() {
 
 Result<void> Finishes::save(Journal& out) const {
   for (const auto& [rank, last] : ranks_) {
-    const FinishStep message{last.group, last.step, last.count, rank,  last.world, last.samples,
-                             0,          last.leave, false,     0,     last.position};
+    const FinishStep message{last.group, last.step,  last.count, rank, last.world,   last.samples,
+                             0,          last.leave, false,      0,    last.position};
     FLOTA_TRY(write_message(&out, RecordKind::kFinishes, message));
   }
   return {};

@@ -106,7 +106,7 @@ def undisturbed(tmp_path_factory, files):
 
 def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
-        for name in ("rows", "counts", "deep", "losses", "steps"):
+        for name in ("rows", "counts", "deep", "steps", "losses"):
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
@@ -123,7 +123,8 @@ FULL = {
 FILES = {
     "in steps": (1, [(1, "before push", 3), (0, "after finish", 12)]),
     "with two threads": (2, [(1, "after finish", 4), (0, "between push and finish", 11)]),
-    "at the end of an epoch": (1, [(1, "after finish", 8)]),
+    "at the end of an epoch, and in a barrier within one": (1, [(1, "after finish", 8), (0, "before barrier", 2)]),
+    "after barriers within an epoch": (2, [(1, "within an epoch", 1), (0, "within an epoch", 0)]),
 }
 OTHERS = [("async", False), ("bounded", True), ("geo", False), ("geo", True)]
 

@@ -1,10 +1,9 @@
-#include "server/rejoins.h"
-
 #include <thread>
 
 #include "cluster.h"
 #include "memory_journal.h"
 #include "server/finishes.h"
+#include "server/rejoins.h"
 
 using namespace flota;
 using namespace flota::testing;
