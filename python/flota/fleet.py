@@ -229,7 +229,7 @@ class Fleet:
         if self.is_first_worker():
             print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
         job = Job(client, self.placement.index, self.placement.worker_num)
-        rejoined = client.rejoin(job.rank, job.world)
+        rejoined = job.rejoin()
         found = saving.restored(client)
         if found is not None:
             saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())

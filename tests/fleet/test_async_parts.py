@@ -133,7 +133,9 @@ class Worker:
         self.tables = RemoteTables(Job(self.client, rank, world), self.optimizer, strategy)
 
     def begin(self):
-        self.optimizer.communicator = AsyncCommunicator(self.tables, self.strategy.mode)
+        self.optimizer.communicator = AsyncCommunicator(
+            self.tables, self.strategy.mode, self.optimizer, self.tables.job.rejoin()
+        )
 
     def step(self):
         loss = self.layer(self.table(torch.tensor([1, 2, 3]))).sum()
@@ -254,7 +256,9 @@ def test_sync_training_needs_no_barrier_to_begin(fresh):
 
     def train(worker):
         try:
-            worker.optimizer.communicator = SyncCommunicator(worker.tables)
+            worker.optimizer.communicator = SyncCommunicator(
+                worker.tables, worker.optimizer, worker.tables.job.rejoin()
+            )
             for _ in range(3):
                 worker.step()
         except FlotaError as error:

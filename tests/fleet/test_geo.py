@@ -53,7 +53,7 @@ class Worker:
 
     def connect(self):
         tables = RemoteTables(self.job, self.optimizer, DistributedStrategy(Geo(K_STEPS)))
-        self.optimizer.communicator = GeoCommunicator(tables, self.optimizer, Geo(K_STEPS))
+        self.optimizer.communicator = GeoCommunicator(tables, Geo(K_STEPS), self.optimizer, tables.job.rejoin())
 
     def step(self, keys):
         loss = self.linear(self.embedding(keys)).square().mean()

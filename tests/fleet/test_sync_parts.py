@@ -29,7 +29,7 @@ class Worker:
 
     def connect(self):
         tables = RemoteTables(self.job, self.optimizer, self.strategy)
-        self.optimizer.communicator = SyncCommunicator(tables)
+        self.optimizer.communicator = SyncCommunicator(tables, self.optimizer, self.job.rejoin())
 
     def rows(self):
         return self.table.pull(torch.arange(4)).reshape(-1).tolist()

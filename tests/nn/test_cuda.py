@@ -48,8 +48,10 @@ def connect(optimizer, client, mode):
         return LocalCommunicator(optimizer)
     tables = RemoteTables(Job(client, 0, 1), optimizer, DistributedStrategy(mode))
     if isinstance(mode, Geo):
-        return GeoCommunicator(tables, optimizer, mode)
-    return SyncCommunicator(tables) if isinstance(mode, Sync) else AsyncCommunicator(tables, mode)
+        return GeoCommunicator(tables, mode, optimizer, tables.job.rejoin())
+    if isinstance(mode, Sync):
+        return SyncCommunicator(tables, optimizer, tables.job.rejoin())
+    return AsyncCommunicator(tables, mode, optimizer, tables.job.rejoin())
 
 
 def trained(device, mode, make, ahead):

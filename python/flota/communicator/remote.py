@@ -42,6 +42,10 @@ class Job:
     def barrier(self, name: str) -> None:
         self.client.barrier(name, rank=self.rank, world=self.world)
 
+    def rejoin(self) -> _core.Rejoined:
+        """First: where this worker was, if it was started before."""
+        return self.client.rejoin(self.rank, self.world)
+
     def gather(self, name: str, brings: bytes) -> list[bytes]:
         return self.client.gather(name, brings, rank=self.rank, world=self.world)
 
