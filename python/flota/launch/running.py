@@ -169,7 +169,7 @@ class Launch:
 
     def _waits(self, process: Process) -> bool:
         """Whether a process that has failed is to be started again; decided once for each end, and told."""
-        if process.waiting:
+        if process.waiting or self._called_back(process):
             return True
         worker = self._progress.workers[process.member.index] if process in self._workers else None
         ending = Ending(
@@ -180,6 +180,16 @@ class Launch:
             may_pass=worker is not None and worker.may_pass,
         )
         return self._judge(process, ending, f"{process.name} {process.ending}")
+
+    def _called_back(self, server: Process) -> bool:
+        """Whether a server ended in good order, all workers having said goodbye, and one of them was killed in that
+        very moment: it runs through its script once more, and the server is there for it."""
+        if server not in self._servers or server.status != 0 or not self._plan.alone or not self._comes_back(server):
+            return False
+        if any(worker.used_restarts == 0 for worker in self._training()):
+            return False
+        self._start_again(server)
+        return True
 
     def _judge(self, process: Process, ending: Ending, what: str) -> bool:
         most = self._plan.arguments.max_restarts
