@@ -109,7 +109,7 @@ def test_batches_are_full_however_slow_the_coordinator_is(dataset, files, monkey
 # --- shared by workers ---
 
 
-class Team:
+class Team(workers.Alone):
     """A worker among others, of which all are in this process."""
 
     client = None
