@@ -59,7 +59,6 @@ class GeoCommunicator:
         self._stores = list(self._rows.values())
         tables.begin()
         self._received = self._dense_now()
-        self._optimizer = optimizer
         self._way = Way(tables, optimizer, rejoined)
 
     @property

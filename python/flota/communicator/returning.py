@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,8 @@ class Way:
 
     def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, rejoined: _core.Rejoined) -> None:
         self._tables = tables
-        self._optimizer = optimizer
+        # Weak: the optimizer has the communicator, and a model that is given up must go at once.
+        self._optimizer: DistributedOptimizer = weakref.proxy(optimizer)
         self._notes = Notes(tables.job.client)
         self.target = rejoined.steps if rejoined.starts > 1 else 0
         self._heard = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from typing import ClassVar
 
 from flota import _core
@@ -32,7 +33,8 @@ class SyncCommunicator:
 
     def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, rejoined: _core.Rejoined) -> None:
         self._tables = tables
-        self._optimizer = optimizer
+        # Weak: the optimizer has this, and a model that is given up must go at once.
+        self._optimizer: DistributedOptimizer = weakref.proxy(optimizer)
         self._job = tables.job
         self._groups = 0
         self._step = 0  # of the group
