@@ -7,16 +7,13 @@ from matrix import CELLS, Cell
 
 CUT = [
     Cell("worker", "start-up", "async", "kill"),
-    Cell("worker", "push", "sync", "kill"),
+    Cell("worker", "pull", "sync", "cut"),
     Cell("worker", "save", "geo", "kill"),
-    Cell("server", "pull", "geo", "kill"),
-    Cell("server", "restore", "async", "kill"),
+    Cell("server", "push", "async", "stop"),
+    Cell("server", "restore", "async", "disk"),
     Cell("server 0", "barrier", "sync", "kill"),
     Cell("server 0", "shutdown", "async", "kill"),
     Cell("launcher", "push", "sync", "kill"),
-    Cell("server", "push", "async", "stop"),
-    Cell("worker", "pull", "sync", "cut"),
-    Cell("server 0", "push", "sync", "disk"),
 ]
 
 
