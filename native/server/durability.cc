@@ -217,6 +217,8 @@ Result<void> Durability::finish_snapshot() {
   const auto ended = process_.poll(
       Deadline::after(std::chrono::duration_cast<milliseconds>(begun_at_ + kSnapshotTime - Clock::now())));
   if (!ended) return {};
+  // While the copy was there, each write to a huge page has split it; a fork of small pages takes twenty times as long.
+  service_->collapse_pages();
   if (!*ended) {
     ::unlink(folder_.unfinished(generation_).c_str());
     return *ended;

@@ -65,6 +65,8 @@ class Service {
   Result<uint64_t> rows_part(std::span<const std::byte> payload) const;
   // Of all tables.
   uint64_t table_bytes() const;
+  // After a copy of the process has written them.
+  void collapse_pages() const;
   // Told in the statistics, with the server's own numbers.
   using Report = std::function<void(const std::function<void(const char* name, uint64_t value)>&)>;
   void set_report(Report report) { report_ = std::move(report); }

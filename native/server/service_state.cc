@@ -71,6 +71,13 @@ uint64_t Service::table_bytes() const {
   return bytes;
 }
 
+void Service::collapse_pages() const {
+  for (const auto& table : registry_.all()) {
+    if (table->sparse) table->sparse->collapse_pages();
+    if (table->dense) table->dense->collapse_pages();
+  }
+}
+
 namespace {
 
 Result<void> save_table(Journal& out, uint64_t id, const HostedTable& table) {

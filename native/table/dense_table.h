@@ -55,6 +55,14 @@ class DenseTable {
   bool written() const { return unwritten_.load(std::memory_order_acquire) == 0; }
   uint64_t imports() const { return imports_.load(std::memory_order_acquire); }
 
+  // After a copy of the process was made: as in table/pages.h. Thread safety: any thread.
+  void collapse_pages() const {
+    for (const auto& block : blocks_) {
+      block->weights.collapse();
+      block->state.collapse();
+    }
+  }
+
   size_t state_slots() const { return rule_->state_slots(); }
   uint64_t elements() const;
   size_t bytes() const;

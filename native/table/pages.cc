@@ -31,6 +31,13 @@ std::byte* map_huge(size_t bytes) {
   return data;
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+// An older kernel refuses, and does it by itself some time later.
+void collapse_one(std::byte* page) { madvise(page, kHugePage, MADV_COLLAPSE); }
+
 // The huge pages that lie wholly inside [start, stop); when there are none, empty and at `stop`.
 struct HugePages {
   HugePages() = default;
@@ -65,6 +72,33 @@ Pages::~Pages() {
   } else {
     ::operator delete(data_, std::align_val_t{kLine});
   }
+}
+
+void Pages::collapse() const {
+  if (bytes_ < kHugePage) return;
+  for (size_t at = 0; at < bytes_; at += kHugePage) collapse_one(data_ + at);
+}
+
+bool PagePool::is_idle(std::byte* page) const {
+  if (page >= fresh_ && page + kHugePage <= fresh_ + fresh_bytes_) return true;
+  auto next = free_.upper_bound(page);
+  if (next == free_.begin()) return false;
+  const auto& [start, bytes] = *std::prev(next);
+  return page + kHugePage <= start + bytes;
+}
+
+void PagePool::collapse() {
+  std::vector<std::byte*> pages;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Pages& block : blocks_) {
+      for (size_t at = 0; at < block.bytes(); at += kHugePage) {
+        // What is with the kernel would become real memory.
+        if (!is_idle(block.data() + at)) pages.push_back(block.data() + at);
+      }
+    }
+  }
+  for (std::byte* page : pages) collapse_one(page);
 }
 
 Pages PagePool::take(size_t bytes) {

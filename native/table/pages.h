@@ -31,6 +31,11 @@ class Pages {
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
+  // Where the kernel has split its huge pages, as it does when a copy of the process is made and then one of the two
+  // writes, it is laid on whole ones again. What is in it stays; who uses it meanwhile waits a moment. Requires: not of
+  // a pool.
+  void collapse() const;
+
  private:
   friend class PagePool;
   std::byte* data_ = nullptr;
@@ -46,9 +51,14 @@ class PagePool {
   // Small pieces come from the heap.
   Pages take(size_t bytes);  // throws std::bad_alloc
 
+  // The same as Pages::collapse(), of all that it gave.
+  void collapse();
+
  private:
   friend class Pages;
   void give_back(std::byte* data, size_t bytes);
+  // Whether nothing of a huge page is in use. Requires: the lock.
+  bool is_idle(std::byte* page) const;
 
   std::mutex mutex_;
   std::vector<Pages> blocks_;

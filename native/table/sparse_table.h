@@ -90,6 +90,12 @@ class SparseTable {
   // Which part of the table a page is of, below kSubtables.
   static Result<uint32_t> image_part(std::span<const std::byte> page);
 
+  // After a copy of the process was made: as in table/pages.h. Thread safety: any thread.
+  void collapse_pages() {
+    index_pool_.collapse();
+    row_pool_.collapse();
+  }
+
   uint32_t dim() const { return dim_; }
   size_t state_floats() const { return state_floats_; }
   uint64_t rows() const;

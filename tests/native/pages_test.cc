@@ -19,7 +19,8 @@ bool zeroed(const Pages& pages) {
 BOOST_AUTO_TEST_SUITE(pages)
 
 // Pieces of all sizes come and go, so that they are cut from, joined with and taken again from free ones in every way
-// there is. Each must come zeroed, and must keep what was written to it until it goes.
+// there is, and are laid on huge pages again now and then. Each must come zeroed, and must keep what was written to it
+// until it goes.
 BOOST_AUTO_TEST_CASE(pieces_come_zeroed_and_keep_to_themselves) {
   struct Piece {
     Pages pages;
@@ -29,6 +30,7 @@ BOOST_AUTO_TEST_CASE(pieces_come_zeroed_and_keep_to_themselves) {
   PagePool pool;
   std::vector<Piece> pieces;
   for (int step = 0; step < 400; ++step) {
+    if (step % 50 == 49) pool.collapse();
     if (pieces.size() < 12 || random() % 2 == 0) {
       const size_t bytes = 1 + random() % (size_t{1} << (10 + random() % 14));
       Piece piece{pool.take(bytes), static_cast<std::byte>(1 + step % 255)};
