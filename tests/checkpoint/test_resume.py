@@ -43,10 +43,8 @@ def same(one, other):
 @pytest.mark.parametrize(
     ("optimizer", "how"),
     [
-        ("SGD", "servers"),
         ("Adagrad", "workers"),
         ("Adam", "servers"),
-        ("SparseAdam", "workers"),
     ],
 )
 def test_a_job_goes_on_where_another_stopped_on_other_servers(tmp_path, optimizer, how):
