@@ -1,4 +1,4 @@
-"""Saving and loading what a job trains, for ``fleet.py``: the same format with servers and without."""
+"""Saving and loading what a job trains, for ``fleet``: the same format with servers and without."""
 
 from __future__ import annotations
 

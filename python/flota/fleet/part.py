@@ -1,0 +1,121 @@
+"""This process's part in its job: which place it has, what it trains with, and who else is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flota.client import Client
+from flota.communicator.optimizer import Communicator, DistributedOptimizer
+from flota.communicator.remote import Job
+from flota.communicator.returning import Restart
+from flota.errors import InvalidArgument
+from flota.roles import Placement, Role
+from flota.strategy import DistributedStrategy, Mode
+
+
+class Part:
+    """What a process is and has; ``flota.init`` and ``flota.init_worker`` fill it."""
+
+    def __init__(self) -> None:
+        self._placement: Placement | None = None
+        self._strategy: DistributedStrategy | None = None
+        self._optimizer: DistributedOptimizer | None = None
+        self._client: Client | None = None
+        self._restart: Restart | None = None
+
+    @property
+    def placement(self) -> Placement:
+        if self._placement is None:
+            raise InvalidArgument("call flota.init() first")
+        return self._placement
+
+    def is_worker(self) -> bool:
+        return self.placement.role == Role.WORKER
+
+    def is_server(self) -> bool:
+        return self.placement.role == Role.SERVER
+
+    def is_first_worker(self) -> bool:
+        return self.is_worker() and self.placement.index == 0
+
+    def worker_index(self) -> int:
+        return self.placement.index if self.is_worker() else -1
+
+    def server_index(self) -> int:
+        return self.placement.index if self.is_server() else -1
+
+    def worker_num(self) -> int:
+        return self.placement.worker_num
+
+    def server_num(self) -> int:
+        return self.placement.server_num
+
+    def worker_endpoints(self) -> list[str]:
+        return list(self.placement.worker_endpoints)
+
+    def server_endpoints(self) -> list[str]:
+        return list(self.placement.server_endpoints)
+
+    @property
+    def optimizer(self) -> DistributedOptimizer | None:
+        """What ``distributed_optimizer`` made."""
+        return self._optimizer
+
+    @property
+    def communicator(self) -> Communicator | None:
+        """What brings its steps to the tables; ``init_worker`` makes it."""
+        return None if self._optimizer is None else self._optimizer.communicator
+
+    @property
+    def mode(self) -> Mode | None:
+        return None if self._strategy is None else self._strategy.mode
+
+    def gather(self, name: str, payload: bytes) -> list[bytes]:
+        """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
+        all must ask for the same."""
+        if self.placement.local:
+            return [payload]
+        client = self.connected()
+        self._pause()
+        place = self.placement
+        parts = client.gather(f"flota/{name}", payload, rank=place.index, world=place.worker_num)
+        self._resume()
+        return parts
+
+    def settle(self) -> None:
+        """All that this worker has learnt is in the tables."""
+        communicator = self._training().communicator
+        assert communicator is not None
+        communicator.settle()
+
+    def _training(self) -> DistributedOptimizer:
+        if self._optimizer is None or self._optimizer.communicator is None:
+            raise InvalidArgument("call flota.init_worker() first: it makes the tables that are saved and loaded")
+        return self._optimizer
+
+    def _job(self) -> Job | None:
+        if self.placement.local:
+            return None
+        return Job(self.connected(), self.placement.index, self.placement.worker_num)
+
+    def _source(self) -> dict[str, Any]:
+        mode = self._strategy.mode.name if self._strategy is not None else ""
+        place = self.placement
+        return {"mode": "local" if place.local else mode, "servers": place.server_num, "workers": place.worker_num}
+
+    def _returning(self) -> bool:
+        return self.communicator is not None and self.communicator.returning
+
+    def _pause(self) -> None:
+        if self.communicator is not None:
+            self.communicator.pause()
+
+    def _resume(self) -> None:
+        if self.communicator is not None:
+            self.communicator.resume()
+
+    def connected(self) -> Client:
+        """Its connection to the servers."""
+        if self._client is None:
+            raise InvalidArgument("call flota.init_worker() first")
+        return self._client

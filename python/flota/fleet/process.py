@@ -1,0 +1,245 @@
+"""The life of a process: who it is, what it serves or trains, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from flota import _core, config, report, saving, workers
+from flota.checkpoint.restore import restore_server
+from flota.client import Client
+from flota.communicator.async_ import AsyncCommunicator
+from flota.communicator.geo import GeoCommunicator
+from flota.communicator.local import LocalCommunicator
+from flota.communicator.loss import watch_losses
+from flota.communicator.optimizer import DistributedOptimizer
+from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
+from flota.communicator.returning import Restart
+from flota.communicator.staleness import Staleness, staleness_of
+from flota.communicator.sync import SyncCommunicator
+from flota.data.reading import close_passes
+from flota.durable import keep_server
+from flota.errors import FlotaError, InvalidArgument
+from flota.fleet.persistence import Persistence
+from flota.fleet.team import Team
+from flota.roles import Placement, RoleMaker, default_role_maker
+from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
+from flota.tls import protect_server
+
+_LOOK_MS = 200
+_FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
+
+Reduction = Literal["sum", "min", "max"]
+_REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
+
+
+class Fleet(Persistence):
+    """One process of a job. Scripts use the functions of ``flota`` that go by the same names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._server: _core.Server | None = None
+
+    def init(
+        self,
+        role_maker: RoleMaker | None = None,
+        is_collective: bool = False,
+        strategy: DistributedStrategy | Mode | None = None,
+    ) -> None:
+        """Finds out this process's place. Call it before everything else."""
+        if is_collective:
+            raise InvalidArgument(
+                "is_collective=True: flota trains with parameter servers; use torch DDP for collectives"
+            )
+        self._placement = (default_role_maker() if role_maker is None else role_maker).placement()
+        if self.is_worker():
+            workers.meet(Team(self))
+        self._strategy = None if strategy is None else as_strategy(strategy)
+
+    def distributed_optimizer(
+        self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy | Mode | None = None
+    ) -> DistributedOptimizer:
+        """The optimizer for this job: it behaves as ``optimizer``, and its steps go to the servers."""
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise InvalidArgument(f"distributed_optimizer needs a torch optimizer, not {optimizer!r}")
+        if strategy is not None or self._strategy is None:
+            self._strategy = as_strategy(strategy)
+        self._optimizer = DistributedOptimizer(optimizer)
+        return self._optimizer
+
+    # --- servers ---
+
+    def init_server(self, dirname: str | os.PathLike[str] | None = None, tables: Sequence[str] | None = None) -> None:
+        """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then.
+
+        A server that finds in its durable folder what it held when it died goes on from there instead.
+        ``tables``: only the weights of these tables of it; the job begins with them, and counts its steps from 0.
+        """
+        if tables is not None and dirname is None:
+            raise InvalidArgument("init_server: tables= are those of a checkpoint: give its dirname")
+        if not self.is_server():
+            raise InvalidArgument("this process is a worker: call init_server() under `if flota.is_server():`")
+        options = _core.ServerOptions()
+        options.endpoint = self.placement.server_endpoints[self.placement.index]
+        options.secret = config.job_secret()
+        options.index = self.placement.index
+        options.count = self.placement.server_num
+        protect_server(options)
+        keep_server(options)
+        server = _core.Server.make(options)
+        # One that was started again has what became of the checkpoint since.
+        if dirname is not None and not server.recovered:
+            restore_server(server, dirname, tables)
+        server.listen()
+        self._server = server
+
+    def run_server(self) -> None:
+        """Serves until the workers have stopped, or until SIGINT or SIGTERM."""
+        if self._server is None:
+            raise InvalidArgument("call flota.init_server() before run_server()")
+        stopped = threading.Event()
+        before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while not stopped.is_set() and not self._server.wait(_LOOK_MS):
+                pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._server.stop()
+            self._server = None
+
+    # --- workers ---
+
+    def init_worker(self, timeout: float | None = None) -> None:
+        """Connects to the servers and makes the tables; returns when training may begin.
+
+        ``timeout``: seconds that a server may stay away before it is named in a ``ServerUnavailable``, and that every
+        later wait for a server or for the other workers may take; unless given, ``FLOTA_TIMEOUT`` says it, or 30.
+        """
+        optimizer, strategy = self._optimizer, self._strategy
+        if optimizer is None or strategy is None:
+            raise InvalidArgument("call flota.distributed_optimizer() before init_worker(): it says what to train")
+        if not self.is_worker():
+            raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
+        if config.report_address() is not None:
+            watch_losses()
+            report.watch_failures()
+        optimizer.worker = self.placement.index
+        if self.placement.local:
+            optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
+            return
+        if self._client is not None:
+            raise InvalidArgument(
+                "this worker is connected already: call flota.stop_worker() before another init_worker()"
+            )
+        refuse_what_does_not_act(strategy)
+        # A worker that is started again counts its pushes anew: a later time is a later epoch.
+        epoch = int((time.time() - _FIRST_INCARNATION) * 8)
+        client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
+        try:
+            self._connect(client, optimizer, strategy)
+        except BaseException:
+            client.close()
+            raise
+        self._client = client
+
+    def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
+        if self.is_first_worker():
+            print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
+        job = Job(client, self.placement.index, self.placement.worker_num)
+        rejoined = job.rejoin()
+        found = saving.restored(client)
+        if found is not None:
+            saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())
+        tables = RemoteTables(job, optimizer, strategy)
+        match strategy.mode:
+            case Async() as mode:
+                optimizer.communicator = AsyncCommunicator(tables, mode, optimizer, rejoined)
+            case Geo() as mode:
+                optimizer.communicator = GeoCommunicator(tables, mode, optimizer, rejoined)
+            case Sync():
+                optimizer.communicator = SyncCommunicator(tables, optimizer, rejoined)
+        saving.resume_restored(optimizer, found)
+        if rejoined.starts > 1:
+            steps = rejoined.last.count if isinstance(strategy.mode, Sync) else rejoined.steps
+            self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
+            print(
+                f"flota: worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} "
+                "of its steps",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def restarted(self) -> Restart | None:
+        """After ``init_worker``: how often this worker was started again, and how many of its steps the tables have.
+        None: it was not. See docs/recovery.md for what a script that is started again does."""
+        return self._restart
+
+    def stop_worker(self) -> None:
+        """Ends this worker's part. The servers stop when all workers have."""
+        close_passes()  # what this worker has not trained others may be waiting for
+        if self._client is not None:
+            self._pause()
+            if self._returning():
+                raise FlotaError(
+                    f"worker {self.placement.index} was started again, and its script came to its end before it was "
+                    "where it had been: it must do the same in the same order as before"
+                )
+            # Before the barrier: once the last worker is through it, servers end.
+            report.finished()
+            self._client.barrier("flota/stop", rank=self.placement.index, world=self.placement.worker_num)
+            if self.is_first_worker():
+                self._client.shutdown()
+            self._client.close()
+            self._client = None
+        workers.meet(workers.Alone())
+
+    def barrier_worker(self) -> None:
+        """Waits until all workers are here."""
+        if self.placement.local:
+            return
+        client = self.connected()
+        self._pause()
+        client.barrier("flota/workers", rank=self.placement.index, world=self.placement.worker_num)
+        self._resume()
+
+    def all_reduce(self, value: float | Sequence[float] | torch.Tensor, mode: Reduction = "sum") -> np.ndarray:
+        """All workers' values, element by element summed (or the least or greatest), the same on every worker."""
+        if mode not in _REDUCTIONS:
+            raise InvalidArgument(f"mode must be one of {', '.join(_REDUCTIONS)}, not {mode!r}")
+        array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        kind = np.int64 if array.dtype.kind in "iub" else np.float64
+        array = np.array(array, dtype=kind, order="C")
+        parts = self.gather("all_reduce", array.tobytes())
+        if {len(part) for part in parts} != {array.nbytes}:
+            raise InvalidArgument("all_reduce: the workers' values have different shapes")
+        # In the order of the workers, so that all of them see the same bits.
+        stacked = np.stack([np.frombuffer(part, dtype=kind).reshape(array.shape) for part in parts])
+        reduced: np.ndarray = np.asarray(_REDUCTIONS[mode](stacked, axis=0))
+        return reduced
+
+    def staleness(self) -> Staleness:
+        """How stale gradients were so far when the servers applied them: of all workers, on all servers. Where the
+        tables are in this process, nothing is ever stale."""
+        if self.placement.local:
+            return Staleness()
+        return staleness_of(self.connected().statistics())
+
+
+def _configuration(
+    place: Placement, strategy: DistributedStrategy, optimizer: DistributedOptimizer, timeout: float
+) -> str:
+    """What is in effect, in two lines."""
+    settings = " ".join(f"{name}={value}" for name, value in strategy.describe())
+    return (
+        f"flota: {place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
+        f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\nflota: {settings}"
+    )
