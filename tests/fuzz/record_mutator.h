@@ -21,7 +21,7 @@ inline void repair_records(uint8_t* data, size_t size, bool lengths, std::mt1993
     uint8_t* head = data + at;
     auto magic = load<uint32_t>(head);
     if ((magic & ~0xffu) != kRecordMagic || random() % 32 == 0) {
-      constexpr uint8_t kKinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 63};
+      constexpr uint8_t kKinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 63};
       magic = kRecordMagic | kKinds[random() % std::size(kKinds)];
     }
     store(head, magic);
