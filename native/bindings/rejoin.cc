@@ -46,6 +46,12 @@ void bind_rejoin(nb::module_& module, nb::class_<Client>& client) {
           },
           nb::call_guard<Waiting>(), nb::arg("steps"), nb::arg("reached"), nb::arg("target"), nb::arg("time_ms"))
       .def(
+          "announce",
+          [](Client& self, uint32_t rank, uint32_t world, int64_t time) {
+            return take(self.announce(rank, world, ms(time)));
+          },
+          nb::call_guard<Waiting>(), nb::arg("rank"), nb::arg("world"), nb::arg("time_ms"))
+      .def(
           "on_their_way",
           [](Client& self, int64_t within, int64_t time) {
             const auto all = [&] {

@@ -285,8 +285,8 @@ Result<uint64_t> Client::advance(const Progress& progress, Time time) {
   uint64_t slowest = 0;
   FLOTA_TRY(with_lane("advance to step " + std::to_string(progress.step), time, [&](Lane& lane, Deadline deadline) {
     Writer payload;
-    Advance{progress.group, progress.step,        progress.behind, progress.rank,
-            progress.world, wait_at_server(time), progress.leave,  progress.rest}
+    Advance{progress.group,       progress.step,  progress.behind, progress.rank, progress.world,
+            wait_at_server(time), progress.leave, progress.rest,   options_.epoch}
         .encode(payload);
     Call call = small_call(MessageKind::kAdvance, payload, [&](auto bytes) -> Result<void> {
       FLOTA_ASSIGN(AdvanceReply reply, AdvanceReply::decode(bytes));

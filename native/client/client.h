@@ -242,6 +242,9 @@ class Client {
   Result<void> note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time);
   // Workers that are on their way back to where they were, and were heard of within a time.
   Result<std::vector<OnItsWay>> on_their_way(Time within, Time time);
+  // For who starts workers again: this one is coming, so that others wait for it beyond their deadlines. Returns the
+  // incarnation that has the worker's place; a change tells that it has come.
+  Result<uint32_t> announce(uint32_t rank, uint32_t world, Time time);
   // How often this worker was at each barrier.
   std::map<std::string, uint64_t> arrivals();
   void set_arrivals(std::map<std::string, uint64_t> arrivals);

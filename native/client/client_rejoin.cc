@@ -101,6 +101,15 @@ Result<void> Client::note_steps(uint64_t steps, uint64_t reached, uint64_t targe
   return {};
 }
 
+Result<uint32_t> Client::announce(uint32_t rank, uint32_t world, Time time) {
+  Rejoin message;
+  message.part = RejoinPart::kComing;
+  message.rank = rank;
+  message.world = world;
+  FLOTA_ASSIGN(auto answers, ask_rejoin(message, false, time));
+  return answers[0].reply.incarnation;
+}
+
 Result<std::vector<OnItsWay>> Client::on_their_way(Time within, Time time) {
   Rejoin message;
   message.world = 1;

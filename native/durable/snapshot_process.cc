@@ -20,6 +20,8 @@ constexpr size_t kMostWords = 1024;
 constexpr int kNice = 5;
 
 enum Outcome : int { kWritten = 0, kFull = 1, kFailed = 2 };
+// What it says at the end, before it exits.
+constexpr char kDone = '\0';
 
 void close_all_but(int kept, int words) {
   const auto [low, high] = std::minmax({static_cast<unsigned>(kept), static_cast<unsigned>(words)});
@@ -46,7 +48,10 @@ void close_all_but(int kept, int words) {
   } catch (const std::bad_alloc&) {
     status = Error{ErrorCode::kSystem, "out of memory"};
   }
-  if (status) _exit(kWritten);
+  if (status) {
+    [[maybe_unused]] ssize_t ignored = ::write(words, &kDone, 1);
+    _exit(kWritten);
+  }
   const std::string& message = status.error().message;
   [[maybe_unused]] ssize_t ignored = ::write(words, message.data(), std::min(message.size(), kMostWords));
   _exit(status.error().code == ErrorCode::kNoSpace ? kFull : kFailed);
@@ -78,8 +83,8 @@ std::optional<Result<void>> SnapshotProcess::poll(Deadline deadline) {
     end();
     return Error{ErrorCode::kDeadline, "it was not written in time, and given up"};
   }
+  if (ended < 0) return poll_lost(deadline);
   pid_ = 0;
-  if (ended < 0) return Error{ErrorCode::kSystem, std::string("its process is lost: ") + std::strerror(errno)};
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWritten) return Result<void>();
   if (WIFSIGNALED(status)) {
     return Error{ErrorCode::kSystem, "its process was ended by signal " + std::to_string(WTERMSIG(status))};
@@ -88,6 +93,22 @@ std::optional<Result<void>> SnapshotProcess::poll(Deadline deadline) {
   const ssize_t bytes = ::read(words_.fd(), words.data(), words.size());
   return Error{WEXITSTATUS(status) == kFull ? ErrorCode::kNoSpace : ErrorCode::kSystem,
                std::string(words.data(), static_cast<size_t>(std::max<ssize_t>(bytes, 0)))};
+}
+
+// Where SIGCHLD is ignored, or somebody else waits for all of this process's children, how it ended is told by its
+// words alone.
+std::optional<Result<void>> SnapshotProcess::poll_lost(Deadline deadline) {
+  std::array<char, kMostWords> words;
+  const ssize_t bytes = ::read(words_.fd(), words.data(), words.size());
+  if (bytes < 0 && errno == EAGAIN) {
+    if (!deadline.passed()) return std::nullopt;
+    end();
+    return Error{ErrorCode::kDeadline, "it was not written in time, and given up"};
+  }
+  pid_ = 0;
+  if (bytes == 1 && words[0] == kDone) return Result<void>();
+  if (bytes > 0) return Error{ErrorCode::kSystem, std::string(words.data(), static_cast<size_t>(bytes))};
+  return Error{ErrorCode::kSystem, "its process was ended"};
 }
 
 void SnapshotProcess::end() {

@@ -32,8 +32,10 @@ class SnapshotProcess {
   void end();
 
  private:
+  std::optional<Result<void>> poll_lost(Deadline deadline);
+
   pid_t pid_ = 0;  // 0: none
-  File words_;     // where it says why it failed
+  File words_;     // where it says that it is done, or why it failed
 };
 
 }  // namespace flota

@@ -44,7 +44,11 @@ bool Clocks::full() const {
   return std::none_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->over(); });
 }
 
-Result<bool> Clocks::check(const Group* group, const Advance& message) {
+Result<bool> Clocks::check(const Group* group, const Advance& message) const {
+  const auto at_work = incarnations_.find(message.rank);
+  if (at_work != incarnations_.end() && message.incarnation < at_work->second) {
+    return replaced(message.rank, at_work->second, message.incarnation);
+  }
   // Where everybody has left, the next group of this name begins anew.
   if (group == nullptr || (group->over() && !message.leave && !message.rest)) return true;
   if (group->world != message.world) {

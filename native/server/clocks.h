@@ -26,8 +26,9 @@ class Clocks {
   // goes back is refused.
   Result<uint64_t> advance(const Advance& message, Deadline deadline);
 
-  // The worker was started again: it rests, and may go on from wherever the others are.
-  void rejoin(uint32_t rank);
+  // The worker was started again: it rests, and may go on from wherever the others are. What its earlier incarnations
+  // still say is refused. Requires: frozen.
+  void rejoin(uint32_t rank, uint32_t incarnation);
 
   // Everybody who waits gets kShuttingDown.
   void stop();
@@ -62,7 +63,7 @@ class Clocks {
   // Those below need the lock.
   //
   // Whether the message tells anything new of the group, which may be null: there is none yet.
-  static Result<bool> check(const Group* group, const Advance& message);
+  Result<bool> check(const Group* group, const Advance& message) const;
   // Notes what is new, or refuses it and changes nothing.
   Result<void> note(uint64_t id, const Advance& message, Journal* journal);
   bool full() const;
@@ -72,6 +73,7 @@ class Clocks {
   std::mutex mutex_;
   bool stopped_ = false;
   Journal* journal_ = nullptr;
+  std::map<uint32_t, uint32_t> incarnations_;  // of workers that were started again, by rank
   boost::unordered_flat_map<uint64_t, std::shared_ptr<Group>> groups_;
 };
 

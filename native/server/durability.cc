@@ -130,16 +130,13 @@ Result<void> Durability::settle() {
 
 void Durability::keep() {
   const milliseconds pace = std::clamp(options_.snapshot_time, kBetweenLooks, kBetweenSyncs);
-  auto next_sync = Clock::now() + kBetweenSyncs;
+  next_sync_ = Clock::now() + kBetweenSyncs;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     changed_.wait_for(lock, process_.at_work() ? kBetweenLooks : pace);
     if (stopping_) break;
     lock.unlock();
-    if (Clock::now() >= next_sync) {
-      sync_log();
-      next_sync = Clock::now() + kBetweenSyncs;
-    }
+    sync_if_due();
     Result<void> status;
     if (process_.at_work()) {
       status = finish_snapshot();
@@ -153,6 +150,12 @@ void Durability::keep() {
   process_.end();
   ::unlink(folder_.unfinished(generation_).c_str());
   sync_log();
+}
+
+void Durability::sync_if_due() {
+  if (Clock::now() < next_sync_) return;
+  sync_log();
+  next_sync_ = Clock::now() + kBetweenSyncs;
 }
 
 void Durability::sync_log() {
@@ -201,6 +204,8 @@ Result<void> Durability::begin_snapshot(bool here) {
     generation_ = next;
     bytes_before_ = log_->bytes();
     bytes_recovered_ = 0;
+    // What was written until then: a machine that dies must not lose it and keep what comes after.
+    sync_log();
   } else {
     ::unlink(folder_.log(next).c_str());
   }
@@ -217,17 +222,21 @@ Result<void> Durability::finish_snapshot() {
   const auto ended = process_.poll(
       Deadline::after(std::chrono::duration_cast<milliseconds>(begun_at_ + kSnapshotTime - Clock::now())));
   if (!ended) return {};
-  // While the copy was there, each write to a huge page has split it; a fork of small pages takes twenty times as long.
-  service_->collapse_pages();
-  if (!*ended) {
-    ::unlink(folder_.unfinished(generation_).c_str());
-    return *ended;
+  Result<void> status = *ended;
+  if (!status) ::unlink(folder_.unfinished(generation_).c_str());
+  if (status) status = folder_.publish(generation_);
+  if (status) {
+    ++snapshots_;
+    snapshot_ms_ = since<milliseconds>(begun_at_);
+    pause_ = {};
+    status = folder_.prune();
   }
-  FLOTA_TRY(folder_.publish(generation_));
-  ++snapshots_;
-  snapshot_ms_ = since<milliseconds>(begun_at_);
-  pause_ = {};
-  return folder_.prune();
+  // While the copy was there, each write to a huge page has split it; a fork of small pages takes twenty times as long.
+  service_->collapse_pages([this] {
+    sync_if_due();
+    return !stopping_;
+  });
+  return status;
 }
 
 void Durability::failed(const Error& error) {

@@ -71,6 +71,7 @@ class Durability final : private Journal {
   Result<void> open_log(const Recovered& state);
   void keep();
   void sync_log();
+  void sync_if_due();
   bool is_due() const;
   Result<void> begin_snapshot(bool here);
   Result<void> finish_snapshot();
@@ -95,6 +96,7 @@ class Durability final : private Journal {
   Clock::time_point not_before_{};  // a snapshot that failed is tried again later
   std::chrono::seconds pause_{0};
   bool sync_failed_ = false;
+  Clock::time_point next_sync_{};
 
   std::atomic<uint64_t> recovered_records_{0};
   std::atomic<uint64_t> recovery_ms_{0};
@@ -105,7 +107,7 @@ class Durability final : private Journal {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   std::thread keeper_;
 };
 

@@ -155,11 +155,7 @@ Result<void> Leases::meet(const LeaseRequest& message) {
   if (found != workers_.end()) {
     const uint64_t known = found->second.incarnation;
     if (message.incarnation == known) return {};
-    if (message.incarnation < known) {
-      return Error{ErrorCode::kStaleEpoch, worker(message.rank) + " was started again: incarnation " +
-                                               std::to_string(known) + " has taken the place of " +
-                                               std::to_string(message.incarnation)};
-    }
+    if (message.incarnation < known) return replaced(message.rank, known, message.incarnation);
   }
   FLOTA_TRY(write(Change::kMet, message));
   meet_now(message);
@@ -177,7 +173,7 @@ Leases::Passes::iterator Leases::forgettable() {
   auto oldest = passes_.end();
   for (auto each = passes_.begin(); each != passes_.end(); ++each) {
     if (!each->second.open.empty()) continue;
-    if (oldest == passes_.end() || each->second.asked < oldest->second.asked) oldest = each;
+    if (oldest == passes_.end() || each->second.opened < oldest->second.opened) oldest = each;
   }
   return oldest;
 }
@@ -188,7 +184,6 @@ Result<std::shared_ptr<Leases::Epoch>> Leases::look(const LeaseRequest& message,
   const auto known = passes_.find(message.pass);
   if (known != passes_.end()) {
     Pass& pass = known->second;
-    pass.asked = ++questions_;
     const auto found = pass.open.find(message.epoch);
     if (found != pass.open.end()) {
       const uint64_t shards = found->second->done.size();
@@ -216,7 +211,7 @@ Result<std::shared_ptr<Leases::Epoch>> Leases::find(const LeaseRequest& message)
 std::shared_ptr<Leases::Epoch> Leases::open_now(const LeaseRequest& message) {
   if (passes_.size() >= kMaxPasses && !passes_.contains(message.pass)) passes_.erase(forgettable());
   Pass& pass = passes_[message.pass];
-  pass.asked = ++questions_;
+  pass.opened = ++opened_;
   if (pass.open.size() == kMaxOpenEpochs) close(pass, pass.open.begin()->first);
   return pass.open[message.epoch] = std::make_shared<Epoch>(message.shards);
 }

@@ -107,7 +107,7 @@ class Leases {
   };
   struct Pass {
     uint64_t over_below = 0;  // epochs below that are not open are over
-    uint64_t asked = 0;       // when it was last asked about, by a count of questions
+    uint64_t opened = 0;      // when its last epoch was, by a count of all that were
     std::map<uint64_t, std::shared_ptr<Epoch>> open;
   };
   struct Grant {
@@ -146,7 +146,7 @@ class Leases {
   void replace_now(Passes passes);
 
   Result<void> meet(const LeaseRequest& message);
-  // The pass without open epochs that was asked about longest ago.
+  // The pass without open epochs whose last one was opened longest ago.
   Passes::iterator forgettable();
   // Null: it is over; or is still to be opened, which `opens` says.
   Result<std::shared_ptr<Epoch>> look(const LeaseRequest& message, bool& opens);
@@ -178,7 +178,7 @@ class Leases {
   bool replayed_ = false;  // and nobody has asked since
   Journal* journal_ = nullptr;
   Counts counts_;
-  uint64_t questions_ = 0;
+  uint64_t opened_ = 0;
   Passes passes_;
   boost::unordered_flat_map<uint32_t, Worker> workers_;  // by rank
 };

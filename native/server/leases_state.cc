@@ -17,7 +17,7 @@ enum class Part : uint64_t {
 
 struct HeadPart {
   Part part = Part::kHead;
-  uint64_t questions = 0;
+  uint64_t opened = 0;
   uint64_t granted = 0;
   uint64_t expired = 0;
 };
@@ -37,7 +37,7 @@ struct GrantPart {
 struct PassPart {
   Part part = Part::kPass;
   uint64_t over_below = 0;
-  uint64_t asked = 0;
+  uint64_t opened = 0;
 };
 // The pass's name, the runs of done shards, the samples of those that were begun, and the leases follow.
 struct EpochPart {
@@ -82,12 +82,12 @@ Freeze Leases::freeze() {
 
 Result<void> Leases::save(Journal& out) const {
   Writer head;
-  head.put(HeadPart{Part::kHead, questions_, counts_.granted, counts_.expired});
+  head.put(HeadPart{Part::kHead, opened_, counts_.granted, counts_.expired});
   FLOTA_TRY(write_record(&out, RecordKind::kLeases, head));
   for (const auto& [rank, worker] : workers_) FLOTA_TRY(save_worker(out, rank, worker));
   for (const auto& [name, pass] : passes_) {
     Writer record;
-    record.put(PassPart{Part::kPass, pass.over_below, pass.asked});
+    record.put(PassPart{Part::kPass, pass.over_below, pass.opened});
     record.put_string(name);
     FLOTA_TRY(write_record(&out, RecordKind::kLeases, record));
     for (const auto& [number, epoch] : pass.open) FLOTA_TRY(save_epoch(out, name, number, *epoch));
@@ -214,7 +214,7 @@ Result<void> Leases::replay_head(std::span<const std::byte> payload) {
   Reader in(payload);
   const auto head = in.get<HeadPart>();
   FLOTA_TRY(in.finish("what was counted"));
-  questions_ = head.questions;
+  opened_ = head.opened;
   counts_ = {head.granted, head.expired};
   return {};
 }
@@ -243,7 +243,7 @@ Result<void> Leases::replay_pass(std::span<const std::byte> payload) {
   FLOTA_TRY(in.finish("a pass"));
   if (head.over_below > kMaxEpochs) return malformed("more epochs than there are");
   if (passes_.size() >= kMaxPasses) return malformed("too many passes");
-  if (!passes_.emplace(name, Pass{head.over_below, head.asked, {}}).second)
+  if (!passes_.emplace(name, Pass{head.over_below, head.opened, {}}).second)
     return malformed("a pass stands there twice");
   return {};
 }

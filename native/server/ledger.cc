@@ -13,6 +13,10 @@ Result<std::shared_ptr<Ledger::Worker>> Ledger::worker(uint64_t id, uint32_t epo
     if (found != workers_.end()) return found->second;
   }
   std::unique_lock lock(mutex_);
+  return find_or_make(id, epoch);
+}
+
+Result<std::shared_ptr<Ledger::Worker>> Ledger::find_or_make(uint64_t id, uint32_t epoch) {
   auto found = workers_.find(id);
   if (found != workers_.end()) return found->second;
   if (workers_.size() >= kMaxWorkers) return Error{ErrorCode::kBusy, "this server has seen too many workers"};
@@ -22,19 +26,29 @@ Result<std::shared_ptr<Ledger::Worker>> Ledger::worker(uint64_t id, uint32_t epo
   return fresh;
 }
 
+void Ledger::Worker::begin(uint32_t next) {
+  epoch = next;
+  floor = 0;
+  above.clear();
+  under_way = 0;
+}
+
 Result<Ledger::Verdict> Ledger::begin(const PushId& id, Deadline deadline) {
   FLOTA_ASSIGN(std::shared_ptr<Worker> worker, this->worker(id.worker, id.epoch));
   std::unique_lock lock(worker->mutex);
+  // What an earlier incarnation has under way is written down before anything of this one: a replay would refuse it
+  // afterwards.
+  while (id.epoch > worker->epoch && worker->under_way > 0) {
+    if (worker->changed.wait_until(lock, deadline.when()) == std::cv_status::timeout && deadline.passed()) {
+      return Error{ErrorCode::kDeadline, "pushes of this worker's earlier incarnation are still being applied"};
+    }
+  }
   if (id.epoch < worker->epoch) {
     return Error{ErrorCode::kStaleEpoch, "a newer incarnation (epoch " + std::to_string(worker->epoch) +
                                              ") of this worker is at work; this one (epoch " +
                                              std::to_string(id.epoch) + ") must stop"};
   }
-  if (id.epoch > worker->epoch) {
-    worker->epoch = id.epoch;
-    worker->floor = 0;
-    worker->above.clear();
-  }
+  if (id.epoch > worker->epoch) worker->begin(id.epoch);
   if (id.oldest > worker->floor) {
     worker->floor = id.oldest;
     boost::unordered::erase_if(worker->above, [&](const auto& entry) { return entry.first < id.oldest; });
@@ -53,6 +67,7 @@ Result<Ledger::Verdict> Ledger::begin(const PushId& id, Deadline deadline) {
   }
   if (worker->above.size() >= kMaxOpen) return Error{ErrorCode::kBusy, "too many unanswered pushes of one worker"};
   worker->above.emplace(id.sequence, false);
+  ++worker->under_way;
   return Verdict::kApply;
 }
 
@@ -63,6 +78,7 @@ void Ledger::finish(const PushId& id, bool applied) {
   {
     std::lock_guard lock(worker.mutex);
     if (worker.epoch != id.epoch) return;
+    --worker.under_way;
     if (applied) {
       worker.above[id.sequence] = true;
     } else {

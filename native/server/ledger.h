@@ -34,7 +34,7 @@ class Ledger {
   // `applied` false: it failed before it changed anything, and may come again.
   void finish(const PushId& id, bool applied);
 
-  // The worker was started again: pushes of earlier epochs are refused from here on.
+  // The worker was started again: pushes of earlier epochs are refused from here on. Requires: frozen.
   Result<void> rejoin(uint64_t worker, uint32_t epoch);
 
   uint64_t duplicates() const { return duplicates_.load(std::memory_order_relaxed); }
@@ -57,9 +57,14 @@ class Ledger {
     uint32_t epoch = 0;
     uint64_t floor = 0;                               // all below were applied
     boost::unordered_flat_map<uint64_t, bool> above;  // from there on: being applied (false), applied (true)
+    size_t under_way = 0;                             // being applied
+
+    void begin(uint32_t next);
   };
 
   Result<std::shared_ptr<Worker>> worker(uint64_t id, uint32_t epoch);
+  // Requires: the lock, not shared.
+  Result<std::shared_ptr<Worker>> find_or_make(uint64_t id, uint32_t epoch);
   Result<void> replay_worker(std::span<const std::byte> payload);
 
   mutable std::shared_mutex mutex_;

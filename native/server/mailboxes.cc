@@ -134,11 +134,7 @@ Result<bool> Mailboxes::expected(const Name& name, Box& box, const Send& message
     const auto found = box.incarnations.find(message.from);
     return found == box.incarnations.end() ? 0 : found->second;
   }();
-  if (message.incarnation < incarnation) {
-    return Error{ErrorCode::kStaleEpoch, worker(message.from) + " was started again: incarnation " +
-                                             std::to_string(incarnation) + " has taken the place of " +
-                                             std::to_string(message.incarnation)};
-  }
+  if (message.incarnation < incarnation) return replaced(message.from, incarnation, message.incarnation);
   if (message.incarnation > incarnation) {
     const bool in_hand = box.given && box.letters.front().from == message.from;
     if (box.over || box.senders[message.from].taken > 0 || in_hand) {

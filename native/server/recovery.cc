@@ -95,9 +95,14 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
   if (state_.generation != 0 && !state_.ended) {
     // Made, and not begun when the server died: the log before it goes on.
     if (reader.size() <= FileHead::kBytes) return {};
+    if (options_.before_damage) {
+      over_ = true;
+      return read_log(generation, last);
+    }
     return Error{ErrorCode::kMalformed, folder_.log(generation - 1).string() + " is cut off at byte " +
                                             std::to_string(state_.end) + ", and " + path.string() +
-                                            " goes on after it"};
+                                            " goes on after it; --recover_before_damage "
+                                            "(FLOTA_RECOVER_BEFORE_DAMAGE=1) goes on from there without it"};
   }
   // A log that was being made: no record of it was ever answered for.
   FLOTA_ASSIGN(const bool blank, reader.only_zeros_left());
@@ -124,7 +129,8 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
   state_.log_records = reader.records();
   state_.bytes += reader.end();
   state_.log_bytes += reader.end() - std::min<uint64_t>(reader.end(), FileHead::kBytes);
-  state_.records += reader.records();
+  // A log that has its end only is one in which nothing was ever written down.
+  state_.records += reader.records() - (ended ? 1 : 0);
   if (reader.torn()) {
     options_.say(path.string() + " ends in the middle of record " + std::to_string(reader.records()) +
                  ", which nobody was answered for; it is cut at byte " + std::to_string(reader.end()));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/deadline.h"
 #include "common/result.h"
 #include "common/spec.h"
 #include "server/changes.h"
@@ -45,7 +46,8 @@ struct HostedTable {
   bool restored = false;  // from a checkpoint, before the server listened
   std::mutex ordered;     // where changes must be made in the order in which they are written down
   std::mutex made_mutex;
-  std::vector<Key> made;  // rows that pulls have made and that could not be written down yet
+  std::vector<Key> made;                        // rows that pulls have made and that could not be written down yet
+  Deadline::Clock::time_point write_made_at{};  // not before
 
   // What a pull tells: it goes up with whatever changes the table, after the change. 0: dense, and some block was never
   // written to.

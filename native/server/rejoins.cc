@@ -13,9 +13,7 @@ Rejoins::Worker Rejoins::of(uint32_t rank) const {
 Result<void> Rejoins::check(const Rejoin& message) const {
   const auto found = workers_.find(message.rank);
   if (found == workers_.end() || message.incarnation >= found->second.incarnation) return {};
-  return Error{ErrorCode::kStaleEpoch, worker(message.rank) + " was started again: incarnation " +
-                                           std::to_string(found->second.incarnation) + " has taken the place of " +
-                                           std::to_string(message.incarnation) + ", which must stop"};
+  return replaced(message.rank, found->second.incarnation, message.incarnation);
 }
 
 void Rejoins::take(const Rejoin& message) {
@@ -27,14 +25,13 @@ void Rejoins::take(const Rejoin& message) {
   if (message.part == RejoinPart::kNote) worker.steps = message.steps;
 }
 
-Result<void> Rejoins::claim(const Rejoin& message, const std::function<Result<void>()>& act) {
-  std::lock_guard lock(mutex_);
+Result<void> Rejoins::claim(const Rejoin& message) {
   FLOTA_TRY(check(message));
   FLOTA_TRY(write_message(journal_, RecordKind::kRejoin, message));
   take(message);
   // A worker that has just begun again is on its way, until it says how far.
   if (message.starts > 1) ways_[message.rank] = {0, 0, Clock::now()};
-  return act();
+  return {};
 }
 
 Result<void> Rejoins::note(const Rejoin& message) {
@@ -53,6 +50,11 @@ Result<void> Rejoins::note(const Rejoin& message) {
     ways_[message.rank] = {message.reached, message.target, Clock::now()};
   }
   return {};
+}
+
+void Rejoins::coming(uint32_t rank) {
+  std::lock_guard lock(mutex_);
+  ways_[rank].heard = Clock::now();
 }
 
 std::vector<OnItsWay> Rejoins::on_their_way(std::chrono::milliseconds within) const {
@@ -83,7 +85,9 @@ Result<void> Rejoins::replay(RecordKind kind, std::span<const std::byte> payload
   const auto apply = [&]() -> Result<void> {
     if (kind != RecordKind::kRejoin && kind != RecordKind::kRejoins) return unknown_record(kind);
     FLOTA_ASSIGN(auto message, Rejoin::decode(payload));
-    if (message.part == RejoinPart::kAsk) return malformed("a question is no change");
+    if (message.part == RejoinPart::kAsk || message.part == RejoinPart::kComing) {
+      return malformed("it changes nothing that outlives a server");
+    }
     std::lock_guard lock(mutex_);
     FLOTA_TRY(check(message));
     take(message);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -27,12 +26,14 @@ class Rejoins {
   // What is known of the worker; an incarnation of 0: nothing.
   Worker of(uint32_t rank) const;
 
-  // This incarnation is the worker from here on; `act` lets the server's other parts know, under the lock, so that
-  // nobody sees one without the other. Again for the same incarnation it does the same. kStaleEpoch: a later one is at
-  // work.
-  Result<void> claim(const Rejoin& message, const std::function<Result<void>()>& act);
+  // This incarnation is the worker from here on. Again for the same incarnation it does the same. kStaleEpoch: a later
+  // one is at work. Requires: frozen, with all parts that know workers, which are told before they thaw.
+  Result<void> claim(const Rejoin& message);
   // How far the worker has come.
   Result<void> note(const Rejoin& message);
+
+  // The worker is being started again: its way begins, and for as long as this is said again it shows life.
+  void coming(uint32_t rank);
 
   // Those that are on their way and were heard of within this time.
   std::vector<OnItsWay> on_their_way(std::chrono::milliseconds within) const;

@@ -66,7 +66,7 @@ class Service {
   // Of all tables.
   uint64_t table_bytes() const;
   // After a copy of the process has written them.
-  void collapse_pages() const;
+  void collapse_pages(const Pages::Between& between) const;
   // Told in the statistics, with the server's own numbers.
   using Report = std::function<void(const std::function<void(const char* name, uint64_t value)>&)>;
   void set_report(Report report) { report_ = std::move(report); }
@@ -155,6 +155,7 @@ class Service {
   Result<void> replay_parameter(Payload payload);
   Result<void> replay_history(Payload payload);
   Result<void> replay_changes(Payload payload);
+  Result<void> replay_create(Payload payload);
   Result<void> replay_rejoin(RecordKind kind, Payload payload);
 
   std::chrono::milliseconds io_time_;

@@ -36,6 +36,7 @@ Result<Writer> Service::send(Payload payload) {
 Result<void> Service::receive(uint64_t request, Payload payload, Stream& stream, Result<void>& sent) {
   FLOTA_ASSIGN(auto message, Receive::decode(payload));
   FLOTA_ASSIGN(Letter letter, mailboxes_.receive(message, wait_deadline(message.wait_ms)));
+  if (journal_ != nullptr) FLOTA_TRY(journal_->settle());
   const auto bytes = letter.over ? Payload() : Payload(*letter.bytes);
   Writer head;
   LetterHead{letter.over, letter.last, letter.from, bytes.size()}.encode(head);

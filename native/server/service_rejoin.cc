@@ -4,20 +4,15 @@
 namespace flota {
 
 Result<void> Ledger::rejoin(uint64_t id, uint32_t epoch) {
-  FLOTA_ASSIGN(std::shared_ptr<Worker> worker, this->worker(id, epoch));
-  {
-    std::lock_guard lock(worker->mutex);
-    if (epoch <= worker->epoch) return {};
-    worker->epoch = epoch;
-    worker->floor = 0;
-    worker->above.clear();
-  }
+  FLOTA_ASSIGN(std::shared_ptr<Worker> worker, find_or_make(id, epoch));
+  if (epoch <= worker->epoch) return {};
+  worker->begin(epoch);
   worker->changed.notify_all();
   return {};
 }
 
-void Clocks::rejoin(uint32_t rank) {
-  std::lock_guard lock(mutex_);
+void Clocks::rejoin(uint32_t rank, uint32_t incarnation) {
+  incarnations_[rank] = incarnation;
   for (auto& [id, group] : groups_) {
     const auto found = group->ranks.find(rank);
     if (found == group->ranks.end() || found->second.left) continue;
@@ -32,7 +27,6 @@ Result<void> Leases::rejoin(uint32_t rank, uint64_t incarnation) {
   LeaseRequest message;
   message.rank = rank;
   message.incarnation = incarnation;
-  std::lock_guard lock(mutex_);
   const auto known = workers_.find(rank);
   // Not written down: the record of the rejoin tells it.
   if (known == workers_.end() || known->second.incarnation < incarnation) meet_now(message);
@@ -43,7 +37,7 @@ Result<void> Service::apply_rejoin(const Rejoin& message) {
   FLOTA_TRY(ledger_.rejoin(message.worker, message.incarnation));
   steps_.rejoin(message.rank, message.incarnation, message.part == RejoinPart::kDrop);
   if (message.part == RejoinPart::kDrop) return {};
-  clocks_.rejoin(message.rank);
+  clocks_.rejoin(message.rank, message.incarnation);
   return leases_.rejoin(message.rank, message.incarnation);
 }
 
@@ -51,8 +45,9 @@ Result<void> Service::replay_rejoin(RecordKind kind, Payload payload) {
   FLOTA_TRY(rejoins_.replay(kind, payload));
   FLOTA_ASSIGN(auto message, Rejoin::decode(payload));
   if (kind == RecordKind::kRejoins) {
-    // A snapshot has what the other parts did about it, but for this.
+    // A snapshot has what the other parts did about it, but for this. It comes before their groups.
     steps_.rejoin(message.rank, message.incarnation, false);
+    clocks_.rejoin(message.rank, message.incarnation);
     return {};
   }
   return message.part == RejoinPart::kNote ? Result<void>() : apply_rejoin(message);
@@ -66,12 +61,21 @@ Result<Writer> Service::rejoin(Payload payload) {
       reply.on_their_way = rejoins_.on_their_way(std::chrono::milliseconds(std::min(message.within_ms, kLongestWait)));
       break;
     case RejoinPart::kClaim:
-    case RejoinPart::kDrop:
-      FLOTA_TRY(rejoins_.claim(message, [&] { return apply_rejoin(message); }));
+    case RejoinPart::kDrop: {
+      {
+        // All parts know it when its record is written: nothing of an earlier incarnation comes after it in the log.
+        const Frozen frozen = freeze();
+        FLOTA_TRY(rejoins_.claim(message));
+        FLOTA_TRY(apply_rejoin(message));
+      }
       reply.passed = barriers_.passed();
       break;
+    }
     case RejoinPart::kNote:
       FLOTA_TRY(rejoins_.note(message));
+      break;
+    case RejoinPart::kComing:
+      rejoins_.coming(message.rank);
       break;
   }
   const Rejoins::Worker known = rejoins_.of(message.rank);

@@ -68,8 +68,7 @@ Result<void> Service::replay_request(Payload payload) {
   };
   switch (kind) {
     case MessageKind::kCreateTable:
-      return unless(create_table(message),
-                    {ErrorCode::kTableMismatch, ErrorCode::kInvalidArgument, ErrorCode::kBusy, ErrorCode::kTooLarge});
+      return replay_create(message);
     case MessageKind::kPull:
       return replay_made(message);
     case MessageKind::kPush:
@@ -85,6 +84,18 @@ Result<void> Service::replay_request(Payload payload) {
     default:
       return malformed(std::string("a ") + to_string(kind) + " changes nothing");
   }
+}
+
+// Whatever the largest message is now.
+Result<void> Service::replay_create(Payload payload) {
+  FLOTA_ASSIGN(auto message, CreateTable::decode(payload));
+  bool created = false;
+  const auto status = registry_.create(message.spec, &created);
+  if (status) return {};
+  const ErrorCode code = status.error().code;
+  const bool refused =
+      code == ErrorCode::kTableMismatch || code == ErrorCode::kInvalidArgument || code == ErrorCode::kBusy;
+  return refused ? Result<void>() : status.error();
 }
 
 Result<void> Service::replay_made(Payload payload) {

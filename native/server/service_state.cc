@@ -5,6 +5,14 @@
 #include "server/service.h"
 
 namespace flota {
+namespace {
+
+// Keys of rows that pulls have made, in one record.
+constexpr size_t kMostMade = size_t{1} << 16;
+// While the disk is full.
+constexpr std::chrono::milliseconds kBetweenTries{100};
+
+}  // namespace
 
 void Service::set_journal(Journal* journal) {
   journal_ = journal;
@@ -48,21 +56,28 @@ Result<void> Service::record(MessageKind kind, Payload payload) {
 void Service::record_made(HostedTable& table, std::span<const Key> made) {
   std::lock_guard lock(table.made_mutex);
   table.made.insert(table.made.end(), made.begin(), made.end());
-  // Not written now: tried again with the next.
-  static_cast<void>(record_kept(table));
+  if (table.write_made_at > Deadline::Clock::now()) return;
+  // Not written now: tried again later, with those that came since.
+  if (!record_kept(table)) table.write_made_at = Deadline::Clock::now() + kBetweenTries;
 }
 
 // Requires: the table's made_mutex, or alone().
 Result<void> Service::record_kept(HostedTable& table) {
-  if (journal_ == nullptr || table.made.empty()) return {};
-  Writer head;
-  PullHead{Registry::id_of(table.spec.name), static_cast<uint32_t>(table.made.size()), table.spec.dim, true}.encode(
-      head);
-  const auto number = static_cast<uint64_t>(MessageKind::kPull);
-  FLOTA_TRY(journal_->write(RecordKind::kRequest, {std::as_bytes(std::span(&number, 1)), head.bytes(),
-                                                   std::as_bytes(std::span<const Key>(table.made))}));
-  table.made.clear();
-  return {};
+  if (journal_ == nullptr) return {};
+  const std::span<const Key> all(table.made);
+  size_t written = 0;
+  Result<void> status;
+  while (status && written < all.size()) {
+    const auto keys = all.subspan(written, std::min(kMostMade, all.size() - written));
+    Writer head;
+    PullHead{Registry::id_of(table.spec.name), static_cast<uint32_t>(keys.size()), table.spec.dim, true}.encode(head);
+    const auto number = static_cast<uint64_t>(MessageKind::kPull);
+    status = journal_->write(RecordKind::kRequest,
+                             {std::as_bytes(std::span(&number, 1)), head.bytes(), std::as_bytes(keys)});
+    if (status) written += keys.size();
+  }
+  table.made.erase(table.made.begin(), table.made.begin() + static_cast<ptrdiff_t>(written));
+  return status;
 }
 
 uint64_t Service::table_bytes() const {
@@ -71,10 +86,10 @@ uint64_t Service::table_bytes() const {
   return bytes;
 }
 
-void Service::collapse_pages() const {
+void Service::collapse_pages(const Pages::Between& between) const {
   for (const auto& table : registry_.all()) {
-    if (table->sparse) table->sparse->collapse_pages();
-    if (table->dense) table->dense->collapse_pages();
+    const bool all = table->sparse ? table->sparse->collapse_pages(between) : table->dense->collapse_pages(between);
+    if (!all) return;
   }
 }
 

@@ -35,7 +35,7 @@ class Steps {
   Result<Changed> finish(const FinishStep& message, Deadline deadline);
 
   // This incarnation is the worker from here on: what earlier ones still send is refused. `drop`: and what they pushed
-  // to a step that they did not finish is forgotten.
+  // to a step that they did not finish is forgotten. Requires: frozen.
   void rejoin(uint32_t rank, uint32_t incarnation, bool drop);
   // The last step that the worker has finished, and whether it is applied.
   struct Standing {

@@ -8,20 +8,19 @@ namespace flota {
 Result<void> Steps::check_incarnation(const Group& group, uint32_t rank, uint32_t incarnation) {
   const auto found = group.incarnations.find(rank);
   if (found == group.incarnations.end() || incarnation >= found->second) return {};
-  return Error{ErrorCode::kStaleEpoch, worker(rank) + " was started again: incarnation " +
-                                           std::to_string(found->second) + " has taken the place of " +
-                                           std::to_string(incarnation) + ", which must stop"};
+  return replaced(rank, found->second, incarnation);
 }
 
 void Steps::rejoin(uint32_t rank, uint32_t incarnation, bool drop) {
-  std::lock_guard lock(mutex_);
   incarnations_[rank] = incarnation;
   for (auto& [id, group] : groups_) {
-    std::lock_guard inside(group->mutex);
     group->incarnations[rank] = incarnation;
     const auto found = group->ranks.find(rank);
-    // What it has finished counts; all servers hold the pushes of such a step.
-    if (drop && found != group->ranks.end() && !found->second.finished) found->second.pushes.clear();
+    // What it has finished counts; all servers hold the pushes of such a step. What this incarnation pushed is not
+    // meant: the question may have come once more, late.
+    if (drop && found != group->ranks.end() && !found->second.finished) {
+      std::erase_if(found->second.pushes, [&](const HeldPush& push) { return push.incarnation < incarnation; });
+    }
   }
 }
 

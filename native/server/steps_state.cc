@@ -56,7 +56,7 @@ struct PushPart {
   uint32_t rank = 0;
   float lr = 0;
   float scale = 0;
-  uint32_t zero = 0;
+  uint32_t incarnation = 0;
   uint64_t keys = 0;
   uint64_t places = 0;
   uint64_t values = 0;
@@ -82,6 +82,7 @@ Result<void> save_push(Journal& out, uint64_t group, uint32_t rank, const HeldPu
   head.rank = rank;
   head.lr = push.lr;
   head.scale = push.scale;
+  head.incarnation = push.incarnation;
   head.keys = push.keys.size();
   head.places = push.places.size();
   head.values = push.values.size();
@@ -201,6 +202,7 @@ Result<void> Steps::replay_group(std::span<const std::byte> payload) {
   auto group = std::make_shared<Group>();
   group->step = head.step;
   group->world = head.world;
+  group->incarnations = incarnations_;
   group->begun = (head.flags & kBegun) != 0;
   if ((head.flags & kHasRows) != 0) group->rows = std::make_shared<std::vector<ChangedRows>>();
   for (uint64_t i = 0; i < head.members && in.ok(); ++i) {
@@ -236,6 +238,7 @@ Result<void> Steps::replay_push(std::span<const std::byte> payload, const FindTa
   HeldPush push;
   push.lr = head.lr;
   push.scale = head.scale;
+  push.incarnation = head.incarnation;
   push.keys = get_vector<Key>(in, head.keys);
   push.places = get_vector<size_t>(in, head.places);
   push.values = get_vector<float>(in, head.values);

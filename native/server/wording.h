@@ -3,10 +3,18 @@
 #include <cstdint>
 #include <string>
 
+#include "common/result.h"
+
 // How messages about waits name times and workers.
 namespace flota {
 
 inline std::string worker(uint32_t rank) { return "worker " + std::to_string(rank); }
+
+// To an incarnation of a worker that was started again since.
+inline Error replaced(uint32_t rank, uint64_t at_work, uint64_t said) {
+  return {ErrorCode::kStaleEpoch, worker(rank) + " was started again: incarnation " + std::to_string(at_work) +
+                                      " has taken the place of " + std::to_string(said) + ", which must stop"};
+}
 
 // "30 s", "0.1 s"
 inline std::string seconds(uint64_t ms) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -56,11 +57,10 @@ class DenseTable {
   uint64_t imports() const { return imports_.load(std::memory_order_acquire); }
 
   // After a copy of the process was made: as in table/pages.h. Thread safety: any thread.
-  void collapse_pages() const {
-    for (const auto& block : blocks_) {
-      block->weights.collapse();
-      block->state.collapse();
-    }
+  bool collapse_pages(const Pages::Between& between) const {
+    return std::all_of(blocks_.begin(), blocks_.end(), [&](const auto& block) {
+      return block->weights.collapse(between) && block->state.collapse(between);
+    });
   }
 
   size_t state_slots() const { return rule_->state_slots(); }

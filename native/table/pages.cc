@@ -74,9 +74,13 @@ Pages::~Pages() {
   }
 }
 
-void Pages::collapse() const {
-  if (bytes_ < kHugePage) return;
-  for (size_t at = 0; at < bytes_; at += kHugePage) collapse_one(data_ + at);
+bool Pages::collapse(const Between& between) const {
+  if (bytes_ < kHugePage) return true;
+  for (size_t at = 0; at < bytes_; at += kHugePage) {
+    if (!between()) return false;
+    collapse_one(data_ + at);
+  }
+  return true;
 }
 
 bool PagePool::is_idle(std::byte* page) const {
@@ -87,7 +91,7 @@ bool PagePool::is_idle(std::byte* page) const {
   return page + kHugePage <= start + bytes;
 }
 
-void PagePool::collapse() {
+bool PagePool::collapse(const Between& between) {
   std::vector<std::byte*> pages;
   {
     std::lock_guard lock(mutex_);
@@ -98,7 +102,11 @@ void PagePool::collapse() {
       }
     }
   }
-  for (std::byte* page : pages) collapse_one(page);
+  for (std::byte* page : pages) {
+    if (!between()) return false;
+    collapse_one(page);
+  }
+  return true;
 }
 
 Pages PagePool::take(size_t bytes) {

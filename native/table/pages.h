@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -32,9 +33,10 @@ class Pages {
   size_t bytes() const { return bytes_; }
 
   // Where the kernel has split its huge pages, as it does when a copy of the process is made and then one of the two
-  // writes, it is laid on whole ones again. What is in it stays; who uses it meanwhile waits a moment. Requires: not of
-  // a pool.
-  void collapse() const;
+  // writes, it is laid on whole ones again. What is in it stays; who uses it meanwhile waits a moment. It takes long:
+  // `between` is called before each page, and ends it by saying false; so is the answer then. Requires: not of a pool.
+  using Between = std::function<bool()>;
+  bool collapse(const Between& between) const;
 
  private:
   friend class PagePool;
@@ -52,7 +54,8 @@ class PagePool {
   Pages take(size_t bytes);  // throws std::bad_alloc
 
   // The same as Pages::collapse(), of all that it gave.
-  void collapse();
+  using Between = Pages::Between;
+  bool collapse(const Between& between);
 
  private:
   friend class Pages;

@@ -91,9 +91,8 @@ class SparseTable {
   static Result<uint32_t> image_part(std::span<const std::byte> page);
 
   // After a copy of the process was made: as in table/pages.h. Thread safety: any thread.
-  void collapse_pages() {
-    index_pool_.collapse();
-    row_pool_.collapse();
+  bool collapse_pages(const Pages::Between& between) {
+    return index_pool_.collapse(between) && row_pool_.collapse(between);
   }
 
   uint32_t dim() const { return dim_; }

@@ -128,7 +128,8 @@ void Advance::encode(Writer& out) const {
   out.put(wait_ms);
   out.put(static_cast<uint8_t>(leave));
   out.put(static_cast<uint8_t>(rest));
-  out.pad();
+  out.put(uint16_t{0});
+  out.put(incarnation);
   out.put_string(group);
 }
 
@@ -142,7 +143,8 @@ Result<Advance> Advance::decode(std::span<const std::byte> payload) {
   message.wait_ms = in.get<uint64_t>();
   FLOTA_ASSIGN(message.leave, get_bool(in, "leave"));
   FLOTA_ASSIGN(message.rest, get_bool(in, "rest"));
-  in.get_array<uint8_t>(6);
+  in.get<uint16_t>();
+  message.incarnation = in.get<uint32_t>();
   message.group = in.get_string(kMaxNameBytes);
   FLOTA_TRY(in.finish("an advance"));
   FLOTA_TRY(check_rank(message.rank, message.world));

@@ -225,6 +225,7 @@ struct Advance {
   uint64_t wait_ms = 0;
   bool leave = false;  // it takes no part in later steps, and does not wait
   bool rest = false;   // nobody waits for it until its next step, nor does it wait; the answer tells where others are
+  uint32_t incarnation = 0;
 
   void encode(Writer& out) const;
   static Result<Advance> decode(std::span<const std::byte> payload);

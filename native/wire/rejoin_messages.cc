@@ -25,7 +25,7 @@ void Rejoin::encode(Writer& out) const {
 Result<Rejoin> Rejoin::decode(std::span<const std::byte> payload) {
   Reader in(payload);
   Rejoin message;
-  FLOTA_ASSIGN(message.part, get_enum(in, RejoinPart::kNote, "part of rejoining"));
+  FLOTA_ASSIGN(message.part, get_enum(in, RejoinPart::kComing, "part of rejoining"));
   in.get_array<uint8_t>(7);
   message.worker = in.get<uint64_t>();
   message.rank = in.get<uint32_t>();
@@ -38,7 +38,8 @@ Result<Rejoin> Rejoin::decode(std::span<const std::byte> payload) {
   message.within_ms = in.get<uint64_t>();
   FLOTA_TRY(in.finish("a rejoin"));
   FLOTA_TRY(check_rank(message.rank, message.world));
-  if (message.part != RejoinPart::kAsk && (message.incarnation == 0 || message.starts == 0)) {
+  const bool of_itself = message.part != RejoinPart::kAsk && message.part != RejoinPart::kComing;
+  if (of_itself && (message.incarnation == 0 || message.starts == 0)) {
     return invalid("a worker that rejoins has an incarnation and was started at least once");
   }
   return message;

@@ -12,10 +12,11 @@
 namespace flota {
 
 enum class RejoinPart : uint8_t {
-  kAsk = 1,    // nothing changes
-  kClaim = 2,  // this incarnation is the worker from here on: what earlier ones still send is refused
-  kDrop = 3,   // and what they have pushed to a step that they did not finish is forgotten
-  kNote = 4,   // how far it has come
+  kAsk = 1,     // nothing changes
+  kClaim = 2,   // this incarnation is the worker from here on: what earlier ones still send is refused
+  kDrop = 3,    // and what they have pushed to a step that they did not finish is forgotten
+  kNote = 4,    // how far it has come
+  kComing = 5,  // somebody else says it: the worker is being started again
 };
 
 struct Rejoin {
@@ -23,7 +24,7 @@ struct Rejoin {
   uint64_t worker = 0;  // as in pushes
   uint32_t rank = 0;
   uint32_t world = 0;
-  uint32_t incarnation = 0;  // an ask: 0
+  uint32_t incarnation = 0;  // an ask, and who says that it is coming: 0
   uint32_t starts = 0;       // a claim: how often the worker was started, this time included
   uint64_t steps = 0;        // a note: steps of this worker that the tables have for good
   uint64_t reached = 0;      // a note: how many it has gone through again

@@ -198,6 +198,19 @@ BOOST_AUTO_TEST_CASE(a_copy_of_the_process_sees_memory_as_it_was_and_says_why_it
   }));
   BOOST_TEST(code_of(ended(process, Deadline::after(milliseconds(1)))) == ErrorCode::kDeadline);
   BOOST_TEST(!process.at_work());
+
+  // As where SIGCHLD is ignored: the kernel waits for it, and tells nobody.
+  const auto handler = signal(SIGCHLD, SIG_IGN);
+  value_of(process.begin(file, [] { return Result<void>(); }));
+  value_of(ended(process, patience()));
+  value_of(process.begin(file, [] { return Result<void>(Error{ErrorCode::kNoSpace, "it is full"}); }));
+  BOOST_TEST(message_of(ended(process, patience())) == "it is full");
+  value_of(process.begin(file, []() -> Result<void> {
+    raise(SIGKILL);
+    return {};
+  }));
+  BOOST_TEST(code_of(ended(process, patience())) == ErrorCode::kSystem);
+  signal(SIGCHLD, handler);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cluster.h"
+#include "durable/log.h"
 #include "durable_folder.h"
 #include "server/recovery.h"
 
@@ -196,6 +197,49 @@ BOOST_AUTO_TEST_CASE(when_any_byte_of_the_newest_snapshot_is_flipped_the_one_bef
     BOOST_TEST_REQUIRE(contains(attempt.said, "DAMAGED: " + path.string()));
     std::filesystem::remove(path.string() + ".damaged-1");
   }
+}
+
+// As when a server dies after it was filled from a checkpoint, before the snapshot of that had its name.
+BOOST_AUTO_TEST_CASE(a_log_that_has_ended_with_nothing_in_it_is_nothing) {
+  const TemporaryFolder folder;
+  {
+    auto made = value_of(Log::make_file(folder / "log-1", FileHead{FileKind::kLog, 1, 0, 1, 7}));
+    Log log(std::move(made), FileHead::kBytes, 0);
+    value_of(log.rotate(value_of(Log::make_file(folder / "log-2", FileHead{FileKind::kLog, 2, 0, 1, 7}))));
+  }
+  const auto state = value_of(recover_folder(folder.path()).recovered);
+  BOOST_TEST(state.records == 0u);
+  BOOST_TEST(state.snapshot == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_log_that_is_cut_off_before_the_next_one_is_damage) {
+  const TemporaryFolder folder;
+  make_folder(folder.path());
+  std::filesystem::remove(folder / "snapshot-2");
+  const Bytes log = read_file(folder / "log-1");
+  write_file(folder / "log-1", std::span(log).first(log.size() - kRecordHeadBytes));  // without its end
+  const auto refused = recover_folder(folder.path());
+  BOOST_TEST(code_of(refused.recovered) == ErrorCode::kMalformed);
+  BOOST_TEST(contains(message_of(refused.recovered), "--recover_before_damage"));
+  const auto attempt = recover_folder(folder.path(), true);
+  BOOST_TEST(attempt.recovered.has_value());
+  BOOST_TEST(contains(attempt.said, "put aside"));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_written_down_is_replayed_whatever_the_largest_message_is_now) {
+  const TemporaryFolder folder;
+  constexpr uint64_t kElements = 100'000;
+  {
+    Cluster cluster(1, durable(folder.path()));
+    auto client = cluster.client();
+    const auto table = value_of(client->create_dense(uncut(kElements, RuleKind::kSgd), {}, kTime));
+    value_of(client->push_dense(table, some_values(kElements, 1), {PushKind::kGradient, 1, -1, 1}, kTime));
+  }
+  auto opened = value_of(Folder::open(folder.path()));
+  RecoveryOptions options;
+  options.service = [] { return std::make_unique<Service>(milliseconds(1000), size_t{64} << 10, [] {}); };
+  options.say = [](const std::string&) {};
+  BOOST_TEST(recover(opened, options).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_of_another_server_is_refused) {

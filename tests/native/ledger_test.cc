@@ -130,13 +130,34 @@ BOOST_AUTO_TEST_CASE(a_waiting_duplicate_of_an_old_incarnation_is_told_at_once) 
   std::thread thread([&] { waiting = ledger.begin(push_id(1, 0, 1), Deadline::after(std::chrono::seconds(8))); });
   // Right in any order; the one where it waits already is the one to see.
   std::this_thread::sleep_for(milliseconds(20));
-  BOOST_TEST(applied(ledger, push_id(1, 0, 2)));
+  {
+    const auto frozen = ledger.freeze();
+    value_of(ledger.rejoin(7, 2));
+  }
   ledger.finish(push_id(1, 0, 1), true);
   thread.join();
   BOOST_TEST(code_of(waiting) == ErrorCode::kStaleEpoch);
+  BOOST_TEST(applied(ledger, push_id(1, 0, 2)));
   BOOST_TEST(seconds_since(start) < 4);
   // What the old one finished does not count for the new one.
   BOOST_TEST(applied(ledger, push_id(2, 0, 2)));
+}
+
+BOOST_AUTO_TEST_CASE(what_an_earlier_incarnation_has_under_way_comes_first) {
+  Ledger ledger;
+  value_of(ledger.begin(push_id(1, 0, 1), patience()));
+  BOOST_TEST(code_of(ledger.begin(push_id(1, 0, 2), Deadline::after(milliseconds(10)))) == ErrorCode::kDeadline);
+  std::atomic<bool> finished{false};
+  std::thread thread([&] {
+    BOOST_TEST(applied(ledger, push_id(1, 0, 2)));
+    BOOST_TEST(finished);
+  });
+  // Right in any order; the one where it waits already is the one to see.
+  std::this_thread::sleep_for(milliseconds(20));
+  finished = true;
+  ledger.finish(push_id(1, 0, 1), true);
+  thread.join();
+  BOOST_TEST(code_of(ledger.begin(push_id(2, 0, 1), patience())) == ErrorCode::kStaleEpoch);
 }
 
 BOOST_AUTO_TEST_CASE(a_duplicate_that_waits_below_a_rising_floor_is_answered) {

@@ -1,9 +1,11 @@
 #include <thread>
 
 #include "cluster.h"
+#include "durable_folder.h"
 #include "memory_journal.h"
 #include "server/finishes.h"
 #include "server/rejoins.h"
+#include "server/steps.h"
 
 using namespace flota;
 using namespace flota::testing;
@@ -43,7 +45,11 @@ Rejoin claim(uint32_t rank, uint32_t incarnation, uint32_t starts) {
 Rejoin note(uint32_t rank, uint32_t incarnation, uint64_t steps, uint64_t reached, uint64_t target) {
   return {RejoinPart::kNote, rank + 1u, rank, kWorld, incarnation, 2, steps, reached, target, 0};
 }
-Result<void> nothing() { return {}; }
+std::shared_ptr<HostedTable> hosted() {
+  TableSpec spec = zeros(1);
+  spec.rule = rule_spec(RuleKind::kSgd);
+  return std::make_shared<HostedTable>(spec);
+}
 
 }  // namespace
 
@@ -153,21 +159,139 @@ BOOST_AUTO_TEST_CASE(others_learn_who_is_on_its_way) {
   BOOST_TEST(value_of(worker(cluster, 1)->rejoin(1, kWorld, kTime)).steps == 100u);
 }
 
+BOOST_AUTO_TEST_CASE(who_starts_workers_again_says_that_one_is_coming) {
+  Cluster cluster(1);
+  auto launcher = cluster.client(), other = worker(cluster, 0);
+  BOOST_TEST(value_of(launcher->announce(1, kWorld, kTime)) == 0u);
+  const auto late = value_of(other->on_their_way(kTime, kTime));
+  BOOST_TEST_REQUIRE(late.size() == 1u);
+  BOOST_TEST(late[0].rank == 1u);
+  BOOST_TEST(late[0].target == 0u);
+  auto comes = worker(cluster, 1);
+  value_of(comes->rejoin(1, kWorld, kTime));
+  BOOST_TEST(value_of(launcher->announce(1, kWorld, kTime)) == comes->epoch());
+}
+
+BOOST_AUTO_TEST_CASE(a_claim_that_comes_once_more_leaves_what_was_pushed_since) {
+  Steps steps;
+  const auto table = hosted();
+  steps.rejoin(0, 5, true);
+  HeldPush push{table, 1, 1, {1}, {}, {1.0f}};
+  push.incarnation = 5;
+  value_of(steps.hold(hash_name(kGroup), 0, 0, push));
+  steps.rejoin(0, 5, true);
+  const FinishStep message{kGroup, 0, 1, 0, 1, 1, 100, false, true, 5};
+  BOOST_TEST(value_of(steps.finish(message, patience()))->size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(groups_of_a_snapshot_know_who_was_replaced) {
+  const auto table = hosted();
+  const auto find = [&](uint64_t) { return Result<std::shared_ptr<HostedTable>>(table); };
+  Steps steps, later;
+  HeldPush push{table, 1, 1, {1}, {}, {1.0f}};
+  push.incarnation = 5;
+  value_of(steps.hold(hash_name(kGroup), 0, 0, push));
+  later.rejoin(0, 5, false);
+  for (const auto& record : saved(steps)) value_of(later.replay(record.kind, record.bytes, find));
+  // What it pushed is its own: asked once more, nothing goes.
+  later.rejoin(0, 5, true);
+  FinishStep message{kGroup, 0, 1, 0, 1, 1, 100, false, true, 4};
+  BOOST_TEST(code_of(later.finish(message, patience())) == ErrorCode::kStaleEpoch);
+  message.incarnation = 5;
+  BOOST_TEST(value_of(later.finish(message, patience()))->size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(clocks_do_not_hear_those_who_were_replaced) {
+  Clocks clocks;
+  Advance message{kGroup, 50, 100, 0, 1, 100, false, false, 4};
+  value_of(clocks.advance(message, patience()));
+  clocks.rejoin(0, 5);
+  message.step = 51;
+  BOOST_TEST(code_of(clocks.advance(message, patience())) == ErrorCode::kStaleEpoch);
+  message.incarnation = 5;
+  message.step = 0;
+  message.rest = true;
+  value_of(clocks.advance(message, patience()));
+}
+
+// A process that hangs on is replaced again and again while it pushes, asks for data and counts its steps.
+BOOST_AUTO_TEST_CASE(a_log_has_nothing_of_a_worker_after_its_place_was_taken) {
+  const TemporaryFolder folder;
+  ServerOptions options;
+  options.durable.folder = folder.path().string();
+  const std::vector<Key> keys = {1};
+  const std::vector<float> one = {1.0f};
+  TableSpec spec = zeros(1);
+  float answered = 0;
+  {
+    Cluster cluster(1, options);
+    const RemoteTable table = value_of(cluster.client()->create_sparse(spec, kTime));
+    for (uint64_t round = 0; round < 20; ++round) {
+      auto hangs_on = worker(cluster, 0);
+      value_of(hangs_on->rejoin(0, kWorld, kTime));
+      std::atomic<uint32_t> at_work{0};
+      const auto until_refused = [&](const std::function<Result<void>()>& call) {
+        value_of(call());
+        ++at_work;
+        while (call()) {
+        }
+      };
+      std::thread asks([&] {
+        uint64_t call = 0;
+        until_refused([&]() -> Result<void> {
+          LeaseRequest message;
+          message.pass = "train";
+          message.shards = uint64_t{1} << 20;
+          message.world = kWorld;
+          message.call = ++call;
+          message.ttl_ms = 60'000;
+          message.stride = 1;
+          message.take = true;
+          FLOTA_TRY(hangs_on->lease(message, kTime));
+          return {};
+        });
+      });
+      std::thread counts([&] {
+        uint64_t step = 0;
+        until_refused([&]() -> Result<void> {
+          FLOTA_TRY(hangs_on->advance({"clock" + std::to_string(round), ++step, step, 0, kWorld}, kTime));
+          return {};
+        });
+      });
+      std::thread takes_over([&] {
+        while (at_work < 3) std::this_thread::yield();
+        value_of(worker(cluster, 0)->rejoin(0, kWorld, kTime));
+      });
+      until_refused([&]() -> Result<void> {
+        FLOTA_TRY(hangs_on->push(table, keys, one, {PushKind::kDelta}, kTime));
+        ++answered;
+        return {};
+      });
+      asks.join();
+      counts.join();
+      takes_over.join();
+    }
+  }
+  Cluster cluster(1, options);
+  auto client = cluster.client();
+  BOOST_TEST(pulled(*client, value_of(client->create_sparse(spec, kTime)), keys)[0] == answered);
+}
+
 BOOST_AUTO_TEST_CASE(incarnations_outlive_the_server) {
   Mortal<Rejoins> rejoins;
-  value_of(rejoins->claim(claim(1, 5, 1), nothing));
-  value_of(rejoins->claim(claim(1, 9, 2), nothing));
+  value_of(rejoins->claim(claim(1, 5, 1)));
+  value_of(rejoins->claim(claim(1, 9, 2)));
   value_of(rejoins->note(note(1, 9, 64, 0, 0)));
   for (int time = 0; time < 2; ++time) {
     rejoins.restart();
     BOOST_TEST(rejoins->of(1).incarnation == 9u);
     BOOST_TEST(rejoins->of(1).starts == 2u);
     BOOST_TEST(rejoins->of(1).steps == 64u);
-    BOOST_TEST(code_of(rejoins->claim(claim(1, 5, 3), nothing)) == ErrorCode::kStaleEpoch);
+    BOOST_TEST(code_of(rejoins->claim(claim(1, 5, 3))) == ErrorCode::kStaleEpoch);
     rejoins.take_snapshot();
   }
   rejoins.journal().full = true;
-  BOOST_TEST(code_of(rejoins->claim(claim(1, 10, 3), nothing)) == ErrorCode::kNoSpace);
+  BOOST_TEST(code_of(rejoins->claim(claim(1, 10, 3))) == ErrorCode::kNoSpace);
   BOOST_TEST(rejoins->of(1).incarnation == 9u);
 }
 
