@@ -223,6 +223,61 @@ def test_servers_that_have_ended_come_back_for_a_worker_that_was_killed_after_tr
     assert "restarts: worker 0 1, server 0 1" in launch.output
 
 
+def test_a_server_that_ends_again_and_again_is_called_back_no_oftener_than_it_may_be(start):
+    script = """
+    ready(name=f"{me}.{restarts}")
+    wait_for("worker.0.0")
+    if not is_server:
+        die() if restarts == 0 else time.sleep(600)
+    wait_for("worker.0.1")
+    """
+    launch = start(script, "--max_restarts=1")
+    assert launch.wait() == 1, launch.output
+    assert "server 0 ended as all workers had, and one of them has come back; starting it again in 1 s (1 of 1)" in (
+        launch.output
+    )
+    assert "ended with exit status 0 while worker 0 needed it" in launch.output
+    assert "server 0 is not started again: it has had 1 restart already" in launch.output
+    assert launch.log("serverlog.0").count("---") == 2  # one line says that it was started again
+    launch.nothing_is_left()
+
+
+# A launcher to which any process has run long enough to have its restarts forgiven.
+FORGIVING = """
+import sys
+from flota.launch import main, restarts
+restarts.FORGIVEN_AFTER = 1e-6
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_with_a_worker_that_cannot_be_started_again_has_failed(start, tmp_path, workers):
+    """With the folder of the logs gone no process can be started. Others may go on, or there may be none."""
+    script = """
+    import shutil
+    if is_server:
+        Path(os.environ["FLOTA_DURABLE_DIR"], "server-0").mkdir()
+        serve()
+    if me == "worker.1":
+        serve()
+    wait_for("server.0", *sys.argv[1:])
+    shutil.rmtree("log")
+    die()
+    """
+    (tmp_path / "forgiving.py").write_text(FORGIVING)
+    others = ["worker.1"] if workers == 2 else []
+    flags = [f"--worker_num={workers}", "--max_restarts=1", "--durable=state"]
+    launch = start(script, *flags, module="forgiving", arguments=others)
+    assert launch.wait() == 128 + signal.SIGKILL, launch.output
+    why = "worker 0 could not be started: [Errno 2] No such file or directory: 'log/workerlog.0'"
+    assert f"worker 0 is not started again: {why}; it has had 1 restart already (--max_restarts=1)\n" in launch.output
+    assert "what the servers have is in state" in launch.output
+    assert json.loads((tmp_path / "state/job.json").read_text())["state"] == "failed"
+    assert (tmp_path / "state/server-0").exists()
+    launch.nothing_is_left()
+
+
 def test_on_several_hosts_each_launch_starts_its_own_again(start):
     script = """
     from flota import report

@@ -86,7 +86,7 @@ class Process:
 
     @property
     def ran(self) -> float:
-        """Seconds from its last start to its end."""
+        """Seconds from its last start to its end; 0 where that start did not succeed."""
         return self._ran
 
     def wait_for_restart(self, seconds: float, used: int) -> None:
@@ -97,6 +97,7 @@ class Process:
         """Starts it, or starts it again. The log goes on where this member of the job has run before."""
         self.starts += 1
         self.due = None
+        self._ran = 0.0  # also of one that cannot be started: how long the one before it ran is no merit of its own
         try:
             with self.log.open("ab" if self.restarts else "wb") as log:
                 if self.starts == 1:

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -146,8 +147,10 @@ class Launch:
                 self._progress.receive()
                 self._has_trained = self._has_trained or self._progress.steps is not None
                 self._tell_nan()
-                failed = [process for process in ended if self._has_failed(process) and not self._waits(process)]
                 self._start_what_is_due()
+                # After it: one that could not be started and gets no other start has failed, though it never ran.
+                still = [process for process in ended if not process.running]
+                failed = [process for process in still if self._has_failed(process) and not self._waits(process)]
                 if failed:
                     # What ended by a signal, and then a server, is more likely the cause of the rest than its effect.
                     return sorted(failed, key=lambda process: ((process.status or 0) >= 0, process in self._workers))
@@ -169,8 +172,8 @@ class Launch:
 
     def _waits(self, process: Process) -> bool:
         """Whether a process that has failed is to be started again; decided once for each end, and told."""
-        if process.waiting or self._called_back(process):
-            return True
+        if process.waiting or process.name in self._refusals:
+            return process.waiting
         worker = self._progress.workers[process.member.index] if process in self._workers else None
         ending = Ending(
             process.member.role,
@@ -179,17 +182,18 @@ class Launch:
             process.used_restarts,
             may_pass=worker is not None and worker.may_pass,
         )
-        return self._judge(process, ending, f"{process.name} {process.ending}")
+        what = f"{process.name} {process.ending}"
+        if self._is_called_back(process):
+            ending = replace(ending, status=1, may_pass=True)
+            what = f"{process.name} ended as all workers had, and one of them has come back"
+        return self._judge(process, ending, what)
 
-    def _called_back(self, server: Process) -> bool:
+    def _is_called_back(self, server: Process) -> bool:
         """Whether a server ended in good order, all workers having said goodbye, and one of them was killed in that
-        very moment: it runs through its script once more, and the server is there for it."""
+        very moment: it runs through its script once more, and needs the server."""
         if server not in self._servers or server.status != 0 or not self._plan.alone or not self._comes_back(server):
             return False
-        if any(worker.used_restarts == 0 for worker in self._training()):
-            return False
-        self._start_again(server)
-        return True
+        return all(worker.used_restarts > 0 for worker in self._training())
 
     def _judge(self, process: Process, ending: Ending, what: str) -> bool:
         most = self._plan.arguments.max_restarts
@@ -225,9 +229,12 @@ class Launch:
         try:
             self._start_one(process)
         except SystemFailure as error:
-            ending = Ending(process.member.role, process.status or 1, 0.0, process.used_restarts, may_pass=True)
-            self._judge(process, ending, str(error))
+            ending = Ending(process.member.role, process.status or 1, process.ran, process.used_restarts, may_pass=True)
+            if not self._judge(process, ending, str(error)):
+                reason = self._refusals[process.name]
+                self._refusals[process.name] = f"{error}; {reason}" if reason else str(error)
             return
+        self._refusals.pop(process.name, None)
         if process in self._workers:
             self._progress.begin_again(process.member.index)
             self._told_nan.discard(process.member.index)
