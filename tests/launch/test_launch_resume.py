@@ -5,10 +5,12 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from launched import JOB_NAMES, alive
+from launched import JOB_NAMES, PRELUDE, alive, clean_environment
 
 from flota.errors import InvalidArgument, SystemFailure
 from flota.launch import main
@@ -93,6 +95,44 @@ def test_a_job_that_failed_goes_on_and_may_fail_again(start):
     assert "paddle: True\nresume: True\n" in launch.output
     assert [start["FLOTA_RESTARTS"] for start in starts(launch, "worker.0")] == ["0", "1", "2"]
     assert sorted(path.name for path in (launch.folder / "log/durable").glob("server-*")) == ["server-0", "server-1"]
+
+
+@pytest.mark.parametrize("read", ["worker 0 speaks", "all workers have finished"])
+def test_a_job_whose_reader_went_away_is_closed_as_well(tmp_path, read):
+    """As with ``flota launch | head``. What a worker says is shown while it runs."""
+    script = """
+def end(*_):
+    wait_for("reader.gone")  # so the launch has its last words still to say
+    sys.exit(0)
+
+if is_server:
+    signal.signal(signal.SIGTERM, end)
+    Path(os.environ["FLOTA_DURABLE_DIR"], "server-0").mkdir()
+    serve()
+wait_for("server.0")
+print("worker 0 speaks")
+while len(sys.argv) > 1:  # until nobody reads
+    time.sleep(0.01)
+    print("and again")
+"""
+    (tmp_path / "train.py").write_text(PRELUDE + script)
+    endless = ["endless"] if read == "worker 0 speaks" else []
+    command = [sys.executable, "-m", "flota.launch", "train.py", *endless]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as launch:
+        try:
+            for line in launch.stdout:
+                if read in line:
+                    break
+            launch.stdout.close()
+            (tmp_path / "pids/reader.gone").touch()
+            assert launch.wait(15) == 128 + signal.SIGPIPE
+        finally:
+            launch.kill()
+    state = json.loads((tmp_path / "log/durable/job.json").read_text())["state"]
+    assert state == ("stopped" if endless else "finished")
+    assert (tmp_path / "log/durable/server-0").exists() == bool(endless)
 
 
 def test_a_new_job_moves_an_unfinished_one_aside(start):
@@ -265,6 +305,14 @@ def test_what_is_no_job_s_is_never_touched():
     assert Path("mine/thesis.tex").exists()
 
 
+def test_a_launch_does_not_move_the_folder_that_it_was_started_in(monkeypatch):
+    left_behind()
+    monkeypatch.chdir("log/durable")
+    with pytest.raises(InvalidArgument, match="start it in another folder"), new_job("."):
+        pass
+    assert Path("server-0").exists()
+
+
 def test_a_record_that_cannot_be_written_is_told_and_the_one_before_stays():
     left_behind()
     with contextlib.closing(DurableFolder.claim(Path("log/durable"), make=False)) as folder:
@@ -280,6 +328,15 @@ def test_a_record_that_cannot_be_written_is_told_and_the_one_before_stays():
 def test_a_folder_that_cannot_be_made_is_refused(capsys):
     assert main(["--durable=train.py/x", "train.py"]) == 1
     assert "--durable=train.py/x: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [".", "..", "../there", "/"])
+def test_any_name_for_the_folder_is_understood_or_refused(capsys, monkeypatch, tmp_path, name):
+    Path("there/below").mkdir(parents=True)
+    monkeypatch.chdir("there/below" if name == ".." else "there")
+    assert main(["--resume", f"--durable={name}"]) == 2
+    place = {"/": "/: name a folder", "../there": "in ../there to resume"}.get(name, f"in {tmp_path}/there to resume")
+    assert place in capsys.readouterr().err
 
 
 def test_hosts_that_share_a_file_system_do_not_share_the_folder(capsys):

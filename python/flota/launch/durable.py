@@ -219,6 +219,11 @@ class DurableFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _move_to(self, aside: Path) -> None:
+        if Path.cwd().is_relative_to(self.path.resolve()):
+            raise InvalidArgument(
+                f"the job in {self.path} would be moved to {aside}, and this launch with it, which was started in "
+                "there: start it in another folder"
+            )
         try:
             if aside.exists():
                 if not (aside / _RECORD).exists():

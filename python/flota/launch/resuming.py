@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +24,12 @@ _PLACES = ("ips", "servers", "workers")
 
 
 def _folder(arguments: Arguments) -> Path:
-    return Path(arguments.durable or config.durable_folder() or Path(arguments.log_dir) / "durable")
+    folder = Path(arguments.durable or config.durable_folder() or Path(arguments.log_dir) / "durable")
+    if folder.name in ("", ".."):  # others beside it are named after it
+        folder = Path(os.path.abspath(folder))
+    if not folder.name:
+        raise InvalidArgument(f"--durable={folder}: name a folder for this alone")
+    return folder
 
 
 def durable_place(plan: Plan, suffix: str = "") -> Path:

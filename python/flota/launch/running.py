@@ -76,23 +76,30 @@ class Launch:
 
     def run(self, view: str) -> int:
         """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running."""
+        state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
             shown = make_view(view, self._job)
             try:
                 failed = self._watch(shown)
-                if not failed and not self._signals.received:
+                state = self._state(failed)
+                if state == FINISHED:
                     say("all workers have finished" + ("; stopping the servers" if self._plan.alone else ""))
                     self._stop(self._servers)
+                    state = self._state(failed)  # a signal may have come
             finally:
                 shown.close()
-            state = FAILED if failed else STOPPED if self._signals.received else FINISHED
-            status = self._outcome(failed)
+            status = self._tell_end(failed)
         finally:
             self._stop(self._processes)
             self._progress.close()
-        self._close_durable(state)
+            self._close_durable(state)
+        if state == FINISHED:
+            say(self._summary())
         return status
+
+    def _state(self, failed: Sequence[Process]) -> str:
+        return FAILED if failed else STOPPED if self._signals.received else FINISHED
 
     def _close_durable(self, state: str) -> None:
         if self._durable is None:
@@ -248,7 +255,8 @@ class Launch:
         there = [worker for worker in self._workers if worker.running or worker.waiting]
         return [worker for worker in there if not told[worker.member.index].finished]
 
-    def _outcome(self, failed: Sequence[Process]) -> int:
+    def _tell_end(self, failed: Sequence[Process]) -> int:
+        """Says what ended the job, if anything did before its end, and returns the exit status."""
         if failed:
             self._tell_failure(failed)
             return failed[0].exit_status or 1  # a server that ended too early may have done so with status 0
@@ -257,6 +265,9 @@ class Launch:
             running = sum(process.running for process in self._processes)
             say(f"{signal.Signals(number).name}: stopping {running} processes")
             return 128 + number
+        return 0
+
+    def _summary(self) -> str:
         steps, speed = self._progress.steps, self._progress.samples_per_second
         parts = [f"{steps:,} steps"] if steps is not None else []
         parts += [f"{speed:,.0f} samples/s"] if speed is not None else []
@@ -265,8 +276,7 @@ class Launch:
         again = [process for process in self._job.processes if process.starts > 1]
         if again:
             parts.append("restarts: " + ", ".join(f"{process.name} {process.starts - 1}" for process in again))
-        say(f"done: {', '.join(parts)}; logs in {self._logs}")
-        return 0
+        return f"done: {', '.join(parts)}; logs in {self._logs}"
 
     def _tell_failure(self, failed: Sequence[Process]) -> None:
         first, *others = failed
