@@ -222,6 +222,15 @@ def test_a_job_that_cannot_go_on_is_refused(capsys, changes, reason):
     assert reason in capsys.readouterr().err
 
 
+def test_a_job_goes_on_in_no_other_folder(capsys, monkeypatch, tmp_path):
+    left_behind()
+    Path("elsewhere").mkdir()
+    Path("elsewhere/train.py").touch()
+    monkeypatch.chdir("elsewhere")
+    assert main(["--resume", "--durable=../log/durable", "--log_dir=log"]) == 2
+    assert f"../log/durable was started in {tmp_path}: give --resume there" in capsys.readouterr().err
+
+
 def test_a_record_that_is_cut_short_is_called_damaged(capsys):
     left_behind()
     Path("log/durable/job.json").write_text('{"format": 1, ')

@@ -64,11 +64,8 @@ def resumed_record(record: Record, plan: Plan) -> Record:
 def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
     """The plan of the job, from what is said now and else from what was; refused where the two contradict."""
     _refuse_contradictions(arguments, record, where)
-    script = Path(record.script)
-    if not script.is_file():
-        raise InvalidArgument(
-            f"the job's script {script} is not there (in {Path.cwd()}); the job was started in {record.folder}"
-        )
+    if not Path(record.script).is_file():
+        raise InvalidArgument(f"the job's script {record.script} is not there (in {record.folder})")
     flags = dict(record.flags)
     for name, value in flags.items():
         if name not in _TAKEN_OVER or not isinstance(value, _TAKEN_OVER[name]):
@@ -89,6 +86,9 @@ def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
 
 def _refuse_contradictions(arguments: Arguments, record: Record, where: Path) -> None:
     job = f"the job in {where}"
+    # A script of that name, or data that its arguments name, may lie here as well, and would be another job's.
+    if Path.cwd().resolve() != Path(record.folder).resolve():
+        raise InvalidArgument(f"--resume: {job} was started in {record.folder}: give --resume there")
     for noun, asked, has in (
         ("servers", arguments.server_num or len(split(arguments.servers)), record.server_num),
         ("workers", arguments.worker_num or len(split(arguments.workers)), record.worker_num),
