@@ -180,7 +180,7 @@ def test_a_server_that_would_come_back_empty_ends_the_job(start, keeps):
     from flota import report
     if is_server:
         if sys.argv[1] == "True":
-            Path(os.environ["FLOTA_DURABLE_DIR"], "server-0").mkdir(exist_ok=True)
+            Path(os.environ["FLOTA_DURABLE_DIR"], "server-0/rows").mkdir(parents=True, exist_ok=True)
         wait_for("worker.0")
         die() if restarts == 0 else serve()
     report.step(1, samples=1)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,9 @@ JOB = """
 with Path(f"told.{me}").open("a") as file:
     file.write(json.dumps({"arguments": sys.argv[1:], **os.environ}) + "\\n")
 if is_server:
-    Path(os.environ["FLOTA_DURABLE_DIR"], f"server-{index}").mkdir(exist_ok=True)
+    mine = Path(os.environ["FLOTA_DURABLE_DIR"], f"server-{index}")
+    mine.mkdir(exist_ok=True)
+    Path(mine, "log-1").touch()
     print("server of start", restarts)
     serve()
 wait_for("server.0", "server.1")
@@ -86,6 +89,7 @@ def test_a_job_that_failed_goes_on_and_may_fail_again(start):
     launch = start(FAILING, "--server_num=2", "--paddle")
     assert launch.wait() == 3
     assert record(launch)["state"] == "failed"
+    assert record(launch)["kept"] == [0, 1]
     assert "log/durable: flota launch --resume goes on from there\n" in launch.output
     text = (launch.folder / "train.py").read_text().replace("restarts == 0", "restarts <= 1")
     (launch.folder / "train.py").write_text(text)
@@ -182,6 +186,7 @@ def left_behind(place="log/durable", state=FAILED, **changes):
     with contextlib.closing(folder):
         folder.begin(job)
         Path(place, "server-0").mkdir(exist_ok=True)
+        Path(place, "server-0/log-1").touch()
         folder.end(state, keep=True)
 
 
@@ -212,6 +217,11 @@ def test_a_command_that_contradicts_the_job_is_refused(capsys, flags, reason):
         ({"script": "gone.py"}, "the job's script gone.py is not there"),
         ({"server_num": "two"}, "log/durable/job.json is damaged: server_num cannot be as written there"),
         ({"restarts": {"worker 0": "many"}}, "log/durable/job.json is damaged: restarts cannot be as written there"),
+        (
+            {"kept": [0, 1, 2]},
+            "what servers 1, 2 kept is gone: nothing is in log/durable/server-1, log/durable/server-2",
+        ),
+        ({"kept": ["x"]}, "log/durable/job.json is damaged: kept cannot be as written there"),
         ({"script_args": [1]}, "log/durable/job.json is damaged: script_args cannot be as written there"),
         ({"flags": {"gpus": 5}}, "job.json in log/durable is damaged: a flag gpus with the value 5"),
     ],
@@ -294,7 +304,7 @@ def test_only_what_may_be_gone_on_with_is_kept_aside():
         assert [path.name for path in Path("log/durable").iterdir()] == ["lock"]
     assert json.loads(Path("log/durable.old/job.json").read_text())["started"] == "second"
     left_behind()
-    Path("log/durable/server-0").rmdir()  # servers had not got to it
+    shutil.rmtree("log/durable/server-0")  # servers had not got to it
     with new_job() as aside:
         assert not aside
 
@@ -332,6 +342,30 @@ def test_a_record_that_cannot_be_written_is_told_and_the_one_before_stays():
         Path("log/durable/job.json.new").rmdir()
         assert folder.started_again("worker 1", 2) is None
         assert folder.resume().restarts == {"worker 0": 7, "worker 1": 2}
+
+
+def test_what_servers_have_kept_is_noted_and_missed():
+    left_behind()
+    Path("log/durable/server-1").mkdir()
+    Path("log/durable/server-1/lock").touch()  # it has got no further
+    with contextlib.closing(DurableFolder.claim(Path("log/durable"), make=False)) as folder:
+        folder.begin(folder.resume())
+        assert folder.note_kept(range(3)) is None
+        assert folder.resume().kept == [0]
+        Path("log/durable/server-0/log-1").unlink()
+        with pytest.raises(InvalidArgument, match="what server 0 kept is gone: nothing is in log/durable/server-0"):
+            folder.resume()
+
+
+def test_a_new_job_that_cannot_be_written_down_is_not_started(capsys):
+    left_behind(state=FINISHED)
+    Path("log/durable/job.json.new").mkdir()  # as good as a full disk
+    assert main(["train.py"]) == 1
+    reason = (
+        "log/durable/job.json could not be written: Is a directory; make room there, or do without it: --no_durable"
+    )
+    assert reason in capsys.readouterr().err
+    assert not Path("log/serverlog.0").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_refused(capsys):

@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -51,13 +52,14 @@ class Record:
     started: str
     state: str = RUNNING
     restarts: dict[str, int] = field(default_factory=dict)  # by process: its FLOTA_RESTARTS
+    kept: list[int] = field(default_factory=list)  # the servers that have kept something
     flota: str = field(default_factory=lambda: metadata.version("flota"))
     format: int = FORMAT
 
 
 _TYPES = {
     "script": str, "script_args": list, "server_num": int, "worker_num": int, "flags": dict, "folder": str,
-    "started": str, "state": str, "restarts": dict, "flota": str, "format": int,
+    "started": str, "state": str, "restarts": dict, "kept": list, "flota": str, "format": int,
 }  # fmt: skip
 
 
@@ -83,6 +85,7 @@ def _read(file: Path) -> Record:
             "state": record.state in _STATES,
             "restarts": all(isinstance(count, int) for count in record.restarts.values()),
             "script_args": all(isinstance(word, str) for word in record.script_args),
+            "kept": all(isinstance(server, int) for server in record.kept),
         }
         if all(right.values()):
             return record
@@ -128,8 +131,13 @@ class DurableFolder:
         return any(self.path.glob(_SERVERS))
 
     def holds(self, server: int) -> bool:
-        """Whether this server has kept something."""
-        return (self.path / _SERVERS.replace("*", str(server))).is_dir()
+        """Whether this server has kept something: there is more than its lock in its folder."""
+        with contextlib.suppress(OSError):
+            return any(name != _LOCK for name in os.listdir(self._folder(server)))
+        return False
+
+    def _folder(self, server: int) -> Path:
+        return self.path / _SERVERS.replace("*", str(server))
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -137,7 +145,7 @@ class DurableFolder:
         return dict(self._known.restarts)
 
     def resume(self) -> Record:
-        """What is to be gone on with; refused where that is over, or another flota's."""
+        """What is to be gone on with; refused where that is over, another flota's, or not whole."""
         record = _read(self.path / _RECORD)
         if record.state == FINISHED:
             raise InvalidArgument(f"the job in {self.path} has finished: there is nothing to resume")
@@ -145,6 +153,13 @@ class DurableFolder:
         if record.flota != mine:
             raise InvalidArgument(
                 f"the job in {self.path} is flota {record.flota}'s, and this is flota {mine}: resume it with that one"
+            )
+        lost = [server for server in record.kept if not self.holds(server)]
+        if lost:
+            raise InvalidArgument(
+                f"what server{'s' * (len(lost) > 1)} {', '.join(map(str, lost))} kept is gone: nothing is in "
+                f"{', '.join(str(self._folder(server)) for server in lost)}, and the job would go on without those "
+                "rows; bring it back, or start the job anew, without --resume"
             )
         return record
 
@@ -174,6 +189,12 @@ class DurableFolder:
 
     def started_again(self, name: str, restarts: int) -> str | None:
         return self._change(restarts={**self._known.restarts, name: restarts})
+
+    def note_kept(self, servers: Iterable[int]) -> str | None:
+        """Writes down which of these servers have kept something by now, so that it is missed should it be gone. Those
+        that a launch did not get to see at work have nothing that could be missed."""
+        new = [server for server in servers if server not in self._known.kept and self.holds(server)]
+        return self._change(kept=[*self._known.kept, *new]) if new else None
 
     def end(self, state: str, *, keep: bool) -> str | None:
         """Notes how the job ended. What the servers of a finished one kept is removed, unless it is to be kept."""

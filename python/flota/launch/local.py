@@ -67,7 +67,10 @@ def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str
                 f"{how_to_resume(plan, '.old')}"
             )
         trouble = durable.begin(new_record(asked, plan))
-        return durable, [*notes, *([trouble] if trouble else [])]
+        if trouble:
+            # Not gone on with: what servers keep would be taken for the job's that is written down there, or nobody's.
+            raise SystemFailure("; ".join([*notes, trouble, "make room there, or do without it: --no_durable"]))
+        return durable, notes
     except BaseException:
         durable.close()
         raise

@@ -154,6 +154,8 @@ class Launch:
                 self._progress.receive()
                 self._has_trained = self._has_trained or self._progress.steps is not None
                 self._tell_nan()
+                if self._durable is not None:
+                    self._tell(self._durable.note_kept(server.member.index for server in self._servers))
                 self._start_what_is_due()
                 # After it: one that could not be started and gets no other start has failed, though it never ran.
                 still = [process for process in ended if not process.running]
