@@ -17,8 +17,9 @@ from flota.errors import InvalidArgument, SystemFailure
 from flota.launch import main
 from flota.launch.arguments import parse
 from flota.launch.durable import FAILED, FINISHED, DurableFolder, Record
+from flota.launch.hosts import free_ports
 from flota.launch.plan import make_plan
-from flota.launch.resuming import durable_place, how_to_resume
+from flota.launch.resuming import durable_place, how_to_resume, resumed_plan, resumed_record
 
 # Each process says what it was told. Servers keep something, as real ones do.
 JOB = """
@@ -187,7 +188,7 @@ def left_behind(place="log/durable", state=FAILED, **changes):
         folder.begin(job)
         Path(place, "server-0").mkdir(exist_ok=True)
         Path(place, "server-0/log-1").touch()
-        folder.end(state, keep=True)
+        folder.end(state, keep=True)  # as a launch that is killed in between
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,7 @@ def test_a_script_may_have_a_flag_of_that_name():
 @contextlib.contextmanager
 def new_job(place="log/durable"):
     with contextlib.closing(DurableFolder.claim(Path(place), make=True)) as folder:
-        yield folder.make_room(Path(f"{place}.old"))
+        yield folder.make_room(lambda suffix: Path(f"{place}{suffix}"))
 
 
 def test_only_what_may_be_gone_on_with_is_kept_aside():
@@ -307,6 +308,32 @@ def test_only_what_may_be_gone_on_with_is_kept_aside():
     shutil.rmtree("log/durable/server-0")  # servers had not got to it
     with new_job() as aside:
         assert not aside
+
+
+def test_what_finished_and_is_to_be_kept_is_never_replaced():
+    for n in (1, 2):
+        left_behind(state=FINISHED, flags={"keep_durable": True}, started=f"job {n}")
+        with new_job() as moved:
+            assert moved == f".kept-{n}"
+    for n in (1, 2):
+        assert json.loads(Path(f"log/durable.kept-{n}/job.json").read_text())["started"] == f"job {n}"
+        assert Path(f"log/durable.kept-{n}/server-0/log-1").exists()
+    left_behind("log/durable.old", state=FINISHED, flags={"keep_durable": True})
+    left_behind()
+    with pytest.raises(InvalidArgument, match="something else is there that may not be replaced"), new_job():
+        pass
+
+
+def test_flags_of_a_resumed_job_are_those_of_before_and_those_said_now():
+    servers = ",".join(f"127.0.0.1:{port}" for port in free_ports("127.0.0.1", 2))
+    left_behind(flags={"servers": servers, "snapshot_mb": 7.0, "keep_durable": True})
+    with contextlib.closing(DurableFolder.claim(Path("log/durable"), make=False)) as folder:
+        job = folder.resume()
+    for flags, places in ([], {"servers": servers}), (["--ips=127.0.0.1"], {"ips": "127.0.0.1"}):
+        asked = parse(["--resume", "--snapshot_mb=3", *flags], "flota launch")
+        plan = resumed_plan(asked, job, folder.path)
+        assert (plan.arguments.keep_durable, plan.arguments.snapshot_mb) == (True, 3.0)
+        assert resumed_record(job, asked, plan).flags == {"snapshot_mb": 3.0, "keep_durable": True, **places}
 
 
 def test_what_is_no_job_s_is_never_touched():

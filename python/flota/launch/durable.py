@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +31,7 @@ from flota.launch.guard import runs
 FORMAT = 1
 
 RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
+OLD = ".old"
 _STATES = (RUNNING, FINISHED, FAILED, STOPPED)
 
 _RECORD, _DRAFT, _LOCK, _SERVERS = "job.json", "job.json.new", "lock", "server-*"
@@ -55,6 +57,11 @@ class Record:
     kept: list[int] = field(default_factory=list)  # the servers that have kept something
     flota: str = field(default_factory=lambda: metadata.version("flota"))
     format: int = FORMAT
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is over, and what its servers kept is to stay."""
+        return self.state == FINISHED and bool(self.flags.get("keep_durable"))
 
 
 _TYPES = {
@@ -168,9 +175,12 @@ class DurableFolder:
         self._record = record
         return self._write()
 
-    def make_room(self, aside: Path) -> bool:
-        """Prepares the folder for a new job. One that did not finish is moved aside, and replaces what is there;
-        returns whether there was one."""
+    def make_room(self, place: Callable[[str], Path]) -> str | None:
+        """Prepares the folder for a new job; ``place`` is the one beside it with a suffix to its name.
+
+        A job that did not finish is moved to OLD, and replaces what is there. One that finished and is to be kept
+        replaces nothing. Returns the suffix of where it is now, or None where there was nothing to move.
+        """
         self._refuse_others()
         if not (self.path / _RECORD).exists():
             if self.holds_anything:
@@ -178,14 +188,19 @@ class DurableFolder:
                     f"{self.path} holds what servers kept, and no {_RECORD}: it is no launch's; name another folder "
                     "with --durable, or take it away"
                 )
-            return False
+            return None
+        suffix = OLD
         with contextlib.suppress(InvalidArgument):
-            if _read(self.path / _RECORD).state == FINISHED:
+            record = _read(self.path / _RECORD)
+            if record.is_kept:
+                names = (f".kept-{n}" for n in itertools.count(1))
+                suffix = next(name for name in names if not place(name).exists())
+            elif record.state == FINISHED:
                 self._remove_servers()
         if not self.holds_anything:
-            return False
-        self._move_to(aside)
-        return True
+            return None
+        self._move_to(place(suffix))
+        return suffix
 
     def started_again(self, name: str, restarts: int) -> str | None:
         return self._change(restarts={**self._known.restarts, name: restarts})
@@ -247,10 +262,10 @@ class DurableFolder:
             )
         try:
             if aside.exists():
-                if not (aside / _RECORD).exists():
+                if not (aside / _RECORD).exists() or _is_kept(aside):
                     raise InvalidArgument(
-                        f"the unfinished job in {self.path} would be moved to {aside}, and something else is there: "
-                        "take it away, or resume the job with --resume"
+                        f"the unfinished job in {self.path} would be moved to {aside}, and something else is there "
+                        "that may not be replaced: take it away, or resume the job with --resume"
                     )
                 with contextlib.closing(DurableFolder.claim(aside, make=False)):
                     shutil.rmtree(aside)
@@ -263,6 +278,12 @@ class DurableFolder:
             raise SystemFailure(f"cannot move {self.path} to {aside}: {error.strerror}") from error
         self.close()
         self._lock = lock
+
+
+def _is_kept(path: Path) -> bool:
+    with contextlib.suppress(InvalidArgument):  # a damaged one is no finished job's
+        return _read(path / _RECORD).is_kept
+    return False
 
 
 def _nothing_to_resume(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments, parse
-from flota.launch.durable import DurableFolder
+from flota.launch.durable import OLD, DurableFolder
 from flota.launch.environment import configuration_table
 from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
@@ -60,12 +61,14 @@ def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str
     durable = DurableFolder.claim(durable_place(plan), make=True)
     try:
         notes = []
-        aside = durable_place(plan, ".old")
-        if durable.make_room(aside):
+        moved = durable.make_room(functools.partial(durable_place, plan))
+        if moved == OLD:
             notes.append(
-                f"the job in {durable.path} did not finish: it is in {aside} now, and goes on with "
-                f"{how_to_resume(plan, '.old')}"
+                f"the job in {durable.path} did not finish: it is in {durable_place(plan, OLD)} now, and goes on with "
+                f"{how_to_resume(plan, OLD)}"
             )
+        elif moved:
+            notes.append(f"what was kept in {durable.path} (--keep_durable) is in {durable_place(plan, moved)} now")
         trouble = durable.begin(new_record(asked, plan))
         if trouble:
             # Not gone on with: what servers keep would be taken for the job's that is written down there, or nobody's.
@@ -84,7 +87,7 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         plan = resumed_plan(asked, record, durable.path)
         check_protection(plan)
         _prepare_logs(plan)
-        trouble = durable.begin(resumed_record(record, plan))
+        trouble = durable.begin(resumed_record(record, asked, plan))
         notes = [f"going on with the job in {durable.path}, started {record.started}, which was {record.state}"]
         return plan, durable, [*notes, *([trouble] if trouble else [])]
     except BaseException:

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from flota import config
 from flota.errors import InvalidArgument
@@ -15,10 +16,11 @@ from flota.launch.durable import RUNNING, Record
 from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
 
-# Where processes run, and how servers keep what they have. Not part of it: what is this launch's alone, as its view.
+# Where processes run, how servers keep what they have and how long. Not part of it: what is this launch's alone, as its
+# view.
 _TAKEN_OVER = {
     "gpus": str, "ips": str, "servers": str, "workers": str, "paddle": bool, "durable_sync": bool,
-    "snapshot_seconds": float, "snapshot_mb": float,
+    "snapshot_seconds": float, "snapshot_mb": float, "keep_durable": bool,
 }  # fmt: skip
 _PLACES = ("ips", "servers", "workers")
 
@@ -55,10 +57,19 @@ def new_record(asked: Arguments, plan: Plan) -> Record:
     )
 
 
-def resumed_record(record: Record, plan: Plan) -> Record:
-    """Every process of this host is started once more."""
+def resumed_record(record: Record, asked: Arguments, plan: Plan) -> Record:
+    """Every process of this host is started once more. What is said now holds from now on."""
     again = {member.name: record.restarts.get(member.name, 0) + 1 for member in plan.members}
-    return replace(record, state=RUNNING, restarts={**record.restarts, **again})
+    flags = _flags_in_effect(asked, record)
+    return replace(record, state=RUNNING, restarts={**record.restarts, **again}, flags=flags)
+
+
+def _flags_in_effect(asked: Arguments, record: Record) -> dict[str, Any]:
+    """Those of the job, where nothing else is said now; of places, one says all."""
+    now = {name: getattr(asked, name) for name in _TAKEN_OVER if getattr(asked, name)}
+    elsewhere = any(name in now for name in _PLACES)
+    before = {name: value for name, value in record.flags.items() if not (elsewhere and name in _PLACES)}
+    return {**before, **now}
 
 
 def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
@@ -66,12 +77,9 @@ def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
     _refuse_contradictions(arguments, record, where)
     if not Path(record.script).is_file():
         raise InvalidArgument(f"the job's script {record.script} is not there (in {record.folder})")
-    flags = dict(record.flags)
-    for name, value in flags.items():
+    for name, value in record.flags.items():
         if name not in _TAKEN_OVER or not isinstance(value, _TAKEN_OVER[name]):
             raise InvalidArgument(f"job.json in {where} is damaged: a flag {name} with the value {value!r}")
-    if any(getattr(arguments, name) for name in _PLACES):
-        flags = {name: value for name, value in flags.items() if name not in _PLACES}
     return make_plan(
         replace(
             arguments,
@@ -79,7 +87,7 @@ def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
             training_script_args=record.script_args,
             server_num=record.server_num,
             worker_num=record.worker_num,
-            **{name: getattr(arguments, name) or value for name, value in flags.items()},
+            **_flags_in_effect(arguments, record),
         )
     )
 
