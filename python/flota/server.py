@@ -4,7 +4,7 @@ The job's secret comes from ``FLOTA_SECRET`` or ``FLOTA_SECRET_FILE``, never fro
 the machine could read it. Off loopback it needs certificates, from flags or the environment, or ``--insecure``. When
 the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``. It ends when a client asks
 for it, or with SIGINT or SIGTERM. With ``--durable DIR`` what it holds outlives it: started again with the same folder,
-it goes on where it was (docs/durability.md).
+it goes on where it was (docs/durability.md). Flags win over the environment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType
 
 from flota import _core, config
-from flota.durable import Durable, keep_server
+from flota.durable import Durable, from_environment, keep_server
 from flota.errors import FlotaError, InvalidArgument
 from flota.tls import ServerTls, protect_server, server_set
 
@@ -58,15 +59,26 @@ def _parser() -> argparse.ArgumentParser:
         "--max-connections", type=_at_least_1, default=4096, help="most connections at once (default: 4096)"
     )
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
-    parser.add_argument("--durable", default="", metavar="DIR", help="keep all that it holds in this folder")
+    parser.add_argument(
+        "--durable",
+        default="",
+        metavar="DIR",
+        help="keep all that it holds in this folder (default: one in FLOTA_DURABLE_DIR, if set)",
+    )
     parser.add_argument(
         "--durable_sync", action="store_true", help="answer when a change is on the disk: it outlives the machine too"
     )
     parser.add_argument(
-        "--snapshot_seconds", type=float, metavar="S", help="longest time between two snapshots (default: 300)"
+        "--snapshot_seconds",
+        type=float,
+        metavar="S",
+        help="longest time between two snapshots (default: FLOTA_SNAPSHOT_SECONDS, or 300)",
     )
     parser.add_argument(
-        "--snapshot_mb", type=float, metavar="MB", help="least redo log between two snapshots in MiB (default: 256)"
+        "--snapshot_mb",
+        type=float,
+        metavar="MB",
+        help="least redo log between two snapshots in MiB (default: FLOTA_SNAPSHOT_MB, or 256)",
     )
     parser.add_argument(
         "--recover_before_damage", action="store_true", help="use a damaged redo log up to where it is damaged"
@@ -91,6 +103,7 @@ def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
 
 
 def _durable(arguments: argparse.Namespace) -> Durable | None:
+    """How this server is kept: flags win over the environment, and that over what holds where nothing is said."""
     given = {
         name: value
         for name, value in (
@@ -101,11 +114,23 @@ def _durable(arguments: argparse.Namespace) -> Durable | None:
         )
         if value is not None
     }
+    kept = _durable_by_environment(arguments)
+    if kept is None and given:
+        raise InvalidArgument(f"{', '.join(given)}: how to keep what a server holds; name the folder by --durable")
+    return kept and replace(kept, **given)
+
+
+def _durable_by_environment(arguments: argparse.Namespace) -> Durable | None:
+    """As the environment says, in the folder that was given or else the one it names."""
     if not arguments.durable:
-        if given:
-            raise InvalidArgument(f"{', '.join(given)}: how to keep what a server holds; name the folder by --durable")
-        return None
-    return Durable(arguments.durable, **given)
+        return from_environment(arguments.index)
+    return Durable(
+        arguments.durable,
+        sync=config.durable_sync(),
+        snapshot_seconds=config.snapshot_seconds(),
+        snapshot_mb=config.snapshot_mb(),
+        before_damage=config.recover_before_damage(),
+    )
 
 
 def _tls(arguments: argparse.Namespace) -> ServerTls | None:
