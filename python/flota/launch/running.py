@@ -18,6 +18,7 @@ from flota.errors import SystemFailure
 from flota.launch.durable import FAILED, FINISHED, STOPPED, DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
 from flota.launch.guard import Guard
+from flota.launch.herald import Herald
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.progress import Progress
@@ -73,6 +74,7 @@ class Launch:
         self._environments: dict[str, dict[str, str]] = {}
         self._has_trained = False
         self._refusals: dict[str, str] = {}  # why a process that failed was not started again
+        self._heralds: dict[str, Herald] = {}  # of workers that are being started again
 
     def run(self, view: str) -> int:
         """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running."""
@@ -92,6 +94,8 @@ class Launch:
             status = self._tell_end(failed)
         finally:
             self._stop(self._processes)
+            for herald in self._heralds.values():
+                herald.close()
             self._progress.close()
             self._close_durable(state)
         if state == FINISHED:
@@ -167,6 +171,7 @@ class Launch:
                 waited_for = self._workers if self._plan.alone else self._processes
                 if not any(process.running or process.waiting for process in waited_for):
                     return []
+                self._end_heralds()
                 view.update()
                 selector.select(_TICK)
                 with contextlib.suppress(BlockingIOError):
@@ -212,7 +217,17 @@ class Launch:
             return False
         process.wait_for_restart(verdict.wait, verdict.restart)
         say(f"{what}; starting it again in {verdict.wait:g} s ({verdict.restart} of {most})")
+        if process in self._workers and process.name not in self._heralds:
+            with contextlib.suppress(OSError):  # no room for another process: the others wait as long as they may
+                self._heralds[process.name] = Herald(self._environments[process.name])
         return True
+
+    def _end_heralds(self) -> None:
+        """Of workers that train again, or will not."""
+        for process in self._workers:
+            there = process.running and self._progress.workers[process.member.index].step is not None
+            if process.name in self._heralds and (there or not (process.running or process.waiting)):
+                self._heralds.pop(process.name).close()
 
     def _comes_back(self, process: Process) -> bool:
         """Whether nothing is lost with this process: it is a worker, has kept what it had, or had nothing yet."""
