@@ -1,4 +1,4 @@
-"""A user's script for the tests: a worker that ends itself by SIGKILL at a chosen point, once, and is started again.
+"""A user's script for the tests: a worker that ends itself by SIGKILL at chosen points, and is started again.
 
 It trains two epochs, by a plain loop or from files, with a barrier and a save after each, and writes what the tables
 have then.
@@ -40,12 +40,13 @@ class Model(torch.nn.Module):
 
 
 class Death:
-    """At its point, after so many times there, for the first time that this worker is started."""
+    """At its point, after so many times there: one for each time that this worker is started, as long as there are
+    some."""
 
-    def __init__(self, out, rank, point, after):
-        self.mark = Path(out) / f"died.{rank}"
-        self.point = None if self.mark.exists() else point
-        self.after = after
+    def __init__(self, out, rank, points):
+        died = len(list(Path(out).glob(f"died.{rank}.*")))
+        self.mark = Path(out) / f"died.{rank}.{died}"
+        self.point, self.after = points[died] if died < len(points) else (None, 0)
 
     def __call__(self, point):
         if point != self.point:
@@ -100,13 +101,12 @@ def main(
     files=None,
     threads=1,
     steps=STEPS,
-    point=None,
-    after=0,
+    points=(),
     optimizer="Adam",
     skips=False,
     in_full=False,
 ):
-    """``point``, ``after``: where it dies. ``skips``: it does not compute what it did before. ``in_full``: it begins
+    """``points``: where it dies, and after how many times there. ``skips``: it does not compute what it did before. ``in_full``: it begins
     with vectors, shrinks its table and loads what it has saved, too."""
     torch.set_num_threads(1)
     flota.init(
@@ -118,7 +118,7 @@ def main(
     chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=LR)
     trained = flota.distributed_optimizer(chosen, MODES[mode])
     flota.init_worker()
-    death = Death(out, rank, point, after)
+    death = Death(out, rank, points)
     watch(death, trained)
     dataset = QueueDataset()
     dataset.init(BATCH, threads, use_var=[Slot("key", (1,)), Slot("label", (1,), "float32")], lease_seconds=2.0)

@@ -39,9 +39,9 @@ class Job:
         self.starts = [0, 0]
 
     def run(self, points=()):
-        """``points``: for each worker that dies, where."""
+        """``points``: where a worker dies; what it does then it counts anew."""
         self.out.mkdir()
-        dies = {rank: {"point": point, "after": after} for rank, point, after in points}
+        dies = {rank: [point[1:] for point in points if point[0] == rank] for rank in range(2)}
         with LocalCluster(servers=2) as cluster:
             running = {rank: self._start(cluster, rank, dies) for rank in range(2)}
             try:
@@ -58,7 +58,7 @@ class Job:
     def _start(self, cluster, rank, dies):
         self.starts[rank] += 1
         place = {"out": str(self.out), "endpoints": cluster.endpoints, "rank": rank, "world": 2}
-        arguments = {**place, **self.options, **dies.get(rank, {})}
+        arguments = {**place, **self.options, "points": dies[rank]}
         process = processes.Process(target=work, args=(str(self.out / f"log.{rank}"), cluster.secret, arguments))
         process.start()
         return process
@@ -124,6 +124,8 @@ FILES = {
     "in steps": (1, [(1, "before push", 3), (0, "after finish", 12)]),
     "with two threads": (2, [(1, "after finish", 4), (0, "between push and finish", 11)]),
     "at the end of an epoch, and in a barrier within one": (1, [(1, "after finish", 8), (0, "before barrier", 2)]),
+    "twice in an epoch": (2, [(1, "after finish", 4), (1, "after finish", 1)]),
+    "twice at a barrier within one": (1, [(0, "after finish", 11), (0, "before barrier", 2)]),
     "after barriers within an epoch": (2, [(1, "within an epoch", 1), (0, "within an epoch", 0)]),
 }
 OTHERS = [("async", False), ("bounded", True), ("geo", False), ("geo", True)]

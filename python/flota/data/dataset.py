@@ -26,7 +26,7 @@ from flota.data.formats.pipes import PLAIN, Piped
 from flota.data.formats.text import slot_text
 from flota.data.formats.trouble import Policy, Skipped, Trouble
 from flota.data.lanes import Read
-from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Fixed, Leases
+from flota.data.leases import LEASE_SECONDS, TEST_PREFIX, Assignment, Fixed, Leases, Mark
 from flota.data.reading import Pass
 from flota.data.shards import Piece, is_shard, piece_bytes
 from flota.data.slots import Arrays, SlotPlace, Slots
@@ -238,7 +238,7 @@ class DatasetSettings:
         schema = self._check_ready()
         pieces = self._pieces()
         lanes = min(self._threads, len(pieces))
-        assignment, epoch, turns = self._assign(pieces, lanes, kind)
+        assignment, epoch, turns, marks = self._assign(pieces, lanes, kind)
         epochs, number = self._epochs, self._epochs[kind]
 
         def unused() -> None:
@@ -247,15 +247,18 @@ class DatasetSettings:
                 epochs[kind] -= 1
 
         told = epoch if kind == TRAINING else None
-        return Pass(assignment, self._reads(pieces), turns, self._batch_size, schema.batch, unused, told)
+        return Pass(assignment, self._reads(pieces), turns, self._batch_size, schema.batch, unused, told, marks)
 
     def _reads(self, pieces: list[Piece]) -> Read:
         """Reads one of these pieces by its number, whatever the settings are by then."""
         format, trouble = self._format, self._trouble
         return lambda number: format.read(pieces[number], trouble)
 
-    def _assign(self, pieces: list[Piece], lanes: int, kind: str) -> tuple[Assignment, Epoch | None, list[int]]:
-        """Who reads what, the epoch that workers share, if they do, and the order of the lanes' turns."""
+    def _assign(
+        self, pieces: list[Piece], lanes: int, kind: str
+    ) -> tuple[Assignment, Epoch | None, list[int], list[Mark]]:
+        """Who reads what, the epoch that workers share, if they do, the order of the lanes' turns, and what of it they
+        have behind them."""
         turns = list(range(lanes))
         team = workers.current()
         loader = torch.utils.data.get_worker_info()
@@ -264,9 +267,9 @@ class DatasetSettings:
                 raise InvalidArgument("a DataLoader's processes cannot ask for pieces: use sharing='static' or 'none'")
             place, places = (0, 1) if self._sharing == "none" else self._place or (team.index, team.count)
             fixed = Fixed(len(pieces), lanes, place * loader.num_workers + loader.id, places * loader.num_workers)
-            return fixed, None, turns
+            return fixed, None, turns, []
         if self._sharing == "none":
-            return Fixed(len(pieces), lanes, 0, 1), None, turns
+            return Fixed(len(pieces), lanes, 0, 1), None, turns, []
         if self._sharing == "lease" and team.in_step and kind == TRAINING:
             raise InvalidArgument(
                 "sharing='lease' gives pieces to whoever is free, and in sync mode workers make their steps together: "
@@ -278,13 +281,15 @@ class DatasetSettings:
         epoch = self._epoch(pieces, kind)
         goes_on = team.begin_epoch(epoch) if kind == TRAINING else True
         if goes_on is False:
-            return Fixed(0, lanes, 0, 1), epoch, turns
+            return Fixed(0, lanes, 0, 1), epoch, turns, []
         leases = Leases(epoch, lanes, classes, self._lease_seconds)
-        if isinstance(goes_on, GoesOn):
-            leases.go_on(goes_on.marks)
-            turns = [lane for lane in goes_on.lanes if lane < lanes]
-            turns += [lane for lane in range(lanes) if lane not in turns]
-        return leases, epoch, turns
+        if not isinstance(goes_on, GoesOn):
+            return leases, epoch, turns, []
+        marks = [Mark(*mark) for mark in goes_on.marks]
+        leases.go_on(marks)
+        turns = [lane for lane in goes_on.lanes if lane < lanes]
+        turns += [lane for lane in range(lanes) if lane not in turns]
+        return leases, epoch, turns, marks
 
     def _place_in_list(self) -> tuple[int, int]:
         """This worker's place among those that share its list of files, and how many these are. Workers that were given

@@ -165,7 +165,7 @@ class Leases:
     def tells(self) -> bool:
         return self._workers.count > 1
 
-    def go_on(self, marks: Sequence[tuple[int, int, bool]]) -> None:
+    def go_on(self, marks: Sequence[Mark]) -> None:
         """Before anything is asked for, where each thread has its pieces by their numbers: a worker that was started
         again reads on from here, whatever it has told, which may be a batch more."""
         assert self._classes is not None

@@ -64,7 +64,8 @@ class Pass(Generic[B]):
 
     A batch counts as trained when the next one is asked for. Who reads ahead of the training calls ``hold`` first,
     ``trained`` after each batch's step, and ``idle`` while it waits for a batch, all three in the thread that trains.
-    ``unused`` is called when a pass is given up before anything of it was trained.
+    ``unused`` is called when a pass is given up before anything of it was trained. ``marks``: what was behind the
+    worker before it was started again.
     """
 
     def __init__(
@@ -76,11 +77,12 @@ class Pass(Generic[B]):
         make: Callable[[Arrays], B],
         unused: Callable[[], None] | None = None,
         epoch: Epoch | None = None,
+        marks: Sequence[Mark] = (),
     ) -> None:
         self._assignment = assignment
         self._epoch = epoch
         self._path: deque[_Handed] = deque()  # what was handed out and is not behind the worker
-        self._reached: dict[int, Mark] = {}  # by lane: the last of what is
+        self._reached = {assignment.lane_of(mark.piece): mark for mark in marks}  # by lane: the last of what is
         self._turns = list(turns)  # after it
         self._where = workers.current().where()  # was the worker then
         self._batch_size = batch_size
