@@ -30,6 +30,8 @@ void bind_rejoin(nb::module_& module, nb::class_<Client>& client) {
   nb::class_<Rejoined>(module, "Rejoined")
       .def_ro("starts", &Rejoined::starts)
       .def_ro("steps", &Rejoined::steps)
+      .def_prop_ro("position",
+                   [](const Rejoined& self) { return nb::bytes(self.position.data(), self.position.size()); })
       .def_ro("last", &Rejoined::last)
       .def_ro("passed", &Rejoined::passed);
   client
@@ -41,10 +43,13 @@ void bind_rejoin(nb::module_& module, nb::class_<Client>& client) {
           nb::call_guard<Waiting>(), nb::arg("rank"), nb::arg("world"), nb::arg("time_ms"))
       .def(
           "note_steps",
-          [](Client& self, uint64_t steps, uint64_t reached, uint64_t target, int64_t time) {
-            check(self.note_steps(steps, reached, target, ms(time)));
+          [](Client& self, uint64_t steps, uint64_t reached, uint64_t target, int64_t time, const nb::bytes& position) {
+            const std::span bytes(static_cast<const std::byte*>(position.data()), position.size());
+            Waiting waiting;
+            check(self.note_steps(steps, reached, target, ms(time), bytes));
           },
-          nb::call_guard<Waiting>(), nb::arg("steps"), nb::arg("reached"), nb::arg("target"), nb::arg("time_ms"))
+          nb::arg("steps"), nb::arg("reached"), nb::arg("target"), nb::arg("time_ms"),
+          nb::arg("position") = nb::bytes(""))
       .def(
           "announce",
           [](Client& self, uint32_t rank, uint32_t world, int64_t time) {

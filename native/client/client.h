@@ -151,6 +151,7 @@ struct Finished {
 struct Rejoined {
   uint32_t starts = 0;  // how often the worker was started, this time included
   uint64_t steps = 0;   // that it has noted
+  std::vector<std::byte> position;
   Finished last;
   std::map<std::string, uint64_t> passed;  // how often everybody was at each barrier
 };
@@ -238,8 +239,10 @@ class Client {
   // does not wait, but is given what was brought then. Requires: no other call was made yet.
   Result<Rejoined> rejoin(uint32_t rank, uint32_t world, Time time);
   // Tells server 0 how many of this worker's steps the tables have for good, and, while it goes again through what was
-  // done before it was started, how far it is; target 0: it is where it was.
-  Result<void> note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time);
+  // done before it was started, how far it is; target 0: it is where it was. `position`: where it stands, in words of
+  // its own, which it is told when it is started again.
+  Result<void> note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time,
+                          std::span<const std::byte> position = {});
   // Workers that are on their way back to where they were, and were heard of within a time.
   Result<std::vector<OnItsWay>> on_their_way(Time within, Time time);
   // For who starts workers again: this one is coming, so that others wait for it beyond their deadlines. Returns the
@@ -286,6 +289,7 @@ class Client {
   struct RejoinAnswer {
     RejoinReply reply;
     Finished last;
+    std::vector<std::byte> position;
   };
   // `all`: of all servers, else of server 0.
   Result<std::vector<RejoinAnswer>> ask_rejoin(const Rejoin& message, bool all, Time time);

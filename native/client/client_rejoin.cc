@@ -38,7 +38,8 @@ Result<std::vector<Client::RejoinAnswer>> Client::ask_rejoin(const Rejoin& messa
                             last.count, last.samples,
                             last.leave, {last.position.begin(), last.position.end()},
                             {}};
-             answer.reply.last.position = {};  // the bytes go
+             answer.position.assign(answer.reply.position.begin(), answer.reply.position.end());
+             answer.reply.position = answer.reply.last.position = {};  // the bytes go
              return {};
            })});
     }
@@ -69,6 +70,7 @@ Result<Rejoined> Client::rejoin(uint32_t rank, uint32_t world, Time time) {
   place.starts = message.starts;
   place.last = newest->last;
   place.steps = servers[0].reply.steps;
+  place.position = servers[0].position;
   for (const Passed& barrier : servers[0].reply.passed) place.passed[barrier.name] = barrier.times;
   bool all_have_it = true;
   for (uint32_t server = 0; server < servers.size(); ++server) {
@@ -89,13 +91,15 @@ Result<Rejoined> Client::rejoin(uint32_t rank, uint32_t world, Time time) {
   return place;
 }
 
-Result<void> Client::note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time) {
+Result<void> Client::note_steps(uint64_t steps, uint64_t reached, uint64_t target, Time time,
+                                std::span<const std::byte> position) {
   Rejoin message;
   {
     std::lock_guard lock(mutex_);
     if (!joined_) return invalid("only a worker that has joined its job tells how far it is");
     message = {RejoinPart::kNote, options_.worker, joined_->rank, joined_->world, options_.epoch,
-               joined_->starts,   steps,           reached,       target,         0};
+               joined_->starts,   steps,           reached,       target,         0,
+               position};
   }
   FLOTA_TRY(ask_rejoin(message, false, time));
   return {};

@@ -1,5 +1,7 @@
 #include "server/rejoins.h"
 
+#include <algorithm>
+
 #include "server/wording.h"
 
 namespace flota {
@@ -22,7 +24,9 @@ void Rejoins::take(const Rejoin& message) {
   worker.world = message.world;
   worker.incarnation = message.incarnation;
   worker.starts = message.starts;
-  if (message.part == RejoinPart::kNote) worker.steps = message.steps;
+  if (message.part != RejoinPart::kNote) return;
+  worker.steps = message.steps;
+  worker.position.assign(message.position.begin(), message.position.end());
 }
 
 Result<void> Rejoins::claim(const Rejoin& message) {
@@ -39,7 +43,8 @@ Result<void> Rejoins::note(const Rejoin& message) {
   FLOTA_TRY(check(message));
   const auto known = workers_.find(message.rank);
   const bool news = known == workers_.end() || known->second.steps != message.steps ||
-                    known->second.incarnation != message.incarnation;
+                    known->second.incarnation != message.incarnation ||
+                    !std::ranges::equal(known->second.position, message.position);
   if (news) {
     FLOTA_TRY(write_message(journal_, RecordKind::kRejoin, message));
     take(message);
@@ -75,7 +80,8 @@ Freeze Rejoins::freeze() {
 Result<void> Rejoins::save(Journal& out) const {
   for (const auto& [rank, known] : workers_) {
     const Rejoin message{RejoinPart::kNote, known.worker, rank, known.world, known.incarnation,
-                         known.starts,      known.steps,  0,    0,           0};
+                         known.starts,      known.steps,  0,    0,           0,
+                         known.position};
     FLOTA_TRY(write_message(&out, RecordKind::kRejoins, message));
   }
   return {};

@@ -21,6 +21,7 @@ class Rejoins {
     uint32_t incarnation = 0;
     uint32_t starts = 0;
     uint64_t steps = 0;
+    std::vector<std::byte> position;
   };
 
   // What is known of the worker; an incarnation of 0: nothing.

@@ -84,6 +84,7 @@ Result<Writer> Service::rejoin(Payload payload) {
   reply.incarnation = known.incarnation;
   reply.starts = known.starts;
   reply.steps = known.steps;
+  reply.position = known.position;
   reply.last = {standing.applied, last.leave, last.step, last.count, last.samples, last.group, last.position};
   Writer out;
   reply.encode(out);

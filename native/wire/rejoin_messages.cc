@@ -20,6 +20,8 @@ void Rejoin::encode(Writer& out) const {
   out.put(reached);
   out.put(target);
   out.put(within_ms);
+  out.put(static_cast<uint64_t>(position.size()));
+  out.put_array(position);
 }
 
 Result<Rejoin> Rejoin::decode(std::span<const std::byte> payload) {
@@ -36,7 +38,11 @@ Result<Rejoin> Rejoin::decode(std::span<const std::byte> payload) {
   message.reached = in.get<uint64_t>();
   message.target = in.get<uint64_t>();
   message.within_ms = in.get<uint64_t>();
+  message.position = in.get_array<std::byte>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("a rejoin"));
+  if (message.position.size() > FinishStep::kMaxPosition) {
+    return Error{ErrorCode::kTooLarge, "more than 64 KiB to say where a worker stands"};
+  }
   FLOTA_TRY(check_rank(message.rank, message.world));
   const bool of_itself = message.part != RejoinPart::kAsk && message.part != RejoinPart::kComing;
   if (of_itself && (message.incarnation == 0 || message.starts == 0)) {
@@ -49,6 +55,8 @@ void RejoinReply::encode(Writer& out) const {
   out.put(incarnation);
   out.put(starts);
   out.put(steps);
+  out.put(static_cast<uint64_t>(position.size()));
+  out.put_array(position);
   out.put(last.step);
   out.put(last.count);
   out.put(last.samples);
@@ -77,6 +85,7 @@ Result<RejoinReply> RejoinReply::decode(std::span<const std::byte> payload) {
   message.incarnation = in.get<uint32_t>();
   message.starts = in.get<uint32_t>();
   message.steps = in.get<uint64_t>();
+  message.position = in.get_array<std::byte>(in.get<uint64_t>());
   message.last.step = in.get<uint64_t>();
   message.last.count = in.get<uint64_t>();
   message.last.samples = in.get<double>();

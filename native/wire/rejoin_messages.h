@@ -30,6 +30,8 @@ struct Rejoin {
   uint64_t reached = 0;      // a note: how many it has gone through again
   uint64_t target = 0;       // a note: of how many; 0: it is where it was
   uint64_t within_ms = 0;    // an ask: workers that have shown life within this time and are on their way are told
+  // A note: where the worker stands, in words of its own: at most FinishStep::kMaxPosition.
+  std::span<const std::byte> position = {};
 
   void encode(Writer& out) const;
   static Result<Rejoin> decode(std::span<const std::byte> payload);
@@ -60,6 +62,7 @@ struct RejoinReply {
   uint32_t incarnation = 0;  // the latest; 0: the worker was never here
   uint32_t starts = 0;
   uint64_t steps = 0;  // that it has noted
+  std::span<const std::byte> position = {};
   LastFinish last;
   std::vector<Passed> passed;  // to a claim: barriers that workers count
   std::vector<OnItsWay> on_their_way;

@@ -87,7 +87,7 @@ def meetings(clients):
     """Workers that are started, gather, and count their steps."""
     for rank, client in enumerate(clients):
         client.native.rejoin(rank, WORLD, TIME)
-        client.native.note_steps(3 + rank, 0, 0, TIME)
+        client.native.note_steps(3 + rank, 0, 0, TIME, b"a place")
     for word in (b"a", b""):
         together(clients, lambda client, rank, word=word: client.native.gather("all", rank, WORLD, word, TIME))
     alone(lambda: clients[1].native.gather("some", 1, WORLD, b"brings", SHORT))

@@ -202,6 +202,7 @@ inline std::vector<std::byte> sample_rejoin_reply() {
   reply.incarnation = 3;
   reply.starts = 2;
   reply.steps = 1000;
+  reply.position = sample_position();
   reply.last.applied = true;
   reply.last.step = 999;
   reply.last.count = 2000;
@@ -290,7 +291,8 @@ inline std::vector<Sample> all_samples() {
        encoded(Shrink{table, 0x2122232425262728, 9, 4, 0x62, 3, 30, 0.5f, 0.75, 0.25, true}), transcode<Shrink>},
       {"shrink_reply", MessageKind::kReply, encoded(ShrinkReply{345}), transcode<ShrinkReply>},
       {"rejoin", MessageKind::kRejoin,
-       encoded(Rejoin{RejoinPart::kNote, 0x2122232425262728, 1, 4, 3, 2, 1000, 17, 990, 30'000}), transcode<Rejoin>},
+       encoded(Rejoin{RejoinPart::kNote, 0x2122232425262728, 1, 4, 3, 2, 1000, 17, 990, 30'000, sample_position()}),
+       transcode<Rejoin>},
       {"rejoin_reply", MessageKind::kReply, sample_rejoin_reply(), transcode<RejoinReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),

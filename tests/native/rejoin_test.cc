@@ -40,10 +40,10 @@ RemoteTable table_of(Client& client) {
 }
 
 Rejoin claim(uint32_t rank, uint32_t incarnation, uint32_t starts) {
-  return {RejoinPart::kClaim, rank + 1u, rank, kWorld, incarnation, starts, 0, 0, 0, 0};
+  return {RejoinPart::kClaim, rank + 1u, rank, kWorld, incarnation, starts, 0, 0, 0, 0, {}};
 }
 Rejoin note(uint32_t rank, uint32_t incarnation, uint64_t steps, uint64_t reached, uint64_t target) {
-  return {RejoinPart::kNote, rank + 1u, rank, kWorld, incarnation, 2, steps, reached, target, 0};
+  return {RejoinPart::kNote, rank + 1u, rank, kWorld, incarnation, 2, steps, reached, target, 0, {}};
 }
 std::shared_ptr<HostedTable> hosted() {
   TableSpec spec = zeros(1);
@@ -154,9 +154,12 @@ BOOST_AUTO_TEST_CASE(others_learn_who_is_on_its_way) {
   BOOST_TEST(late[0].rank == 1u);
   BOOST_TEST(late[0].reached == 7u);
   BOOST_TEST(late[0].target == 90u);
-  value_of(again->note_steps(100, 0, 0, kTime));
+  const std::vector<std::byte> position = {std::byte{7}};
+  value_of(again->note_steps(100, 0, 0, kTime, position));
   BOOST_TEST(value_of(other->on_their_way(kTime, kTime)).empty());
-  BOOST_TEST(value_of(worker(cluster, 1)->rejoin(1, kWorld, kTime)).steps == 100u);
+  const Rejoined place = value_of(worker(cluster, 1)->rejoin(1, kWorld, kTime));
+  BOOST_TEST(place.steps == 100u);
+  BOOST_TEST((place.position == position));
 }
 
 BOOST_AUTO_TEST_CASE(who_starts_workers_again_says_that_one_is_coming) {
@@ -282,11 +285,16 @@ BOOST_AUTO_TEST_CASE(incarnations_outlive_the_server) {
   value_of(rejoins->claim(claim(1, 5, 1)));
   value_of(rejoins->claim(claim(1, 9, 2)));
   value_of(rejoins->note(note(1, 9, 64, 0, 0)));
+  const std::vector<std::byte> place = {std::byte{1}, std::byte{2}};
+  Rejoin elsewhere = note(1, 9, 64, 0, 0);
+  elsewhere.position = place;
+  value_of(rejoins->note(elsewhere));
   for (int time = 0; time < 2; ++time) {
     rejoins.restart();
     BOOST_TEST(rejoins->of(1).incarnation == 9u);
     BOOST_TEST(rejoins->of(1).starts == 2u);
     BOOST_TEST(rejoins->of(1).steps == 64u);
+    BOOST_TEST((rejoins->of(1).position == place));
     BOOST_TEST(code_of(rejoins->claim(claim(1, 5, 3))) == ErrorCode::kStaleEpoch);
     rejoins.take_snapshot();
   }
