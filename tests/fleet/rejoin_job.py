@@ -106,8 +106,8 @@ def main(
     skips=False,
     in_full=False,
 ):
-    """``points``: where it dies, and after how many times there. ``skips``: it does not compute what it did before. ``in_full``: it begins
-    with vectors, shrinks its table and loads what it has saved, too."""
+    """``points``: where it dies, and after how many times there. ``skips``: it does not compute what it did before.
+    ``in_full``: it begins with vectors, shrinks its table and loads what it has saved, too."""
     torch.set_num_threads(1)
     flota.init(
         flota.UserDefinedRoleMaker(

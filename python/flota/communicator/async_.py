@@ -33,7 +33,6 @@ class AsyncCommunicator:
         self, tables: RemoteTables, mode: Async, optimizer: DistributedOptimizer, rejoined: _core.Rejoined
     ) -> None:
         self._tables = tables
-        self._step = 0
         self._bound = mode.max_staleness
         self._queue = SendQueue(tables.job.client, mode)
         self._receiver = DenseReceiver(tables, self._queue, mode)
@@ -49,25 +48,25 @@ class AsyncCommunicator:
         return self._way.returning
 
     def skip(self) -> None:
-        self._step = self._way.skip()
+        self._way.skip()
 
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
-        if self.returning:
-            self.skip()
-        return True  # leases tell how far it is
+        return self._way.begin_epoch(epoch)  # leases tell how far it is
 
     def end_epoch(self, epoch: Epoch) -> None:
-        """Leases tell."""
+        self._way.end_epoch(epoch)
+
+    def saved(self, place: str) -> None:
+        self._way.saved(place)
 
     def where(self) -> Where | None:
         return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
-        self._step += 1
-        if self._way.passes(self._step):
+        if self._way.passes():
             return
         self._send(optimizer)
-        self._way.note(self.applied(self._step))
+        self._way.note(self._under_way())
 
     def _send(self, optimizer: DistributedOptimizer) -> None:
         gradients = self._gradients()
@@ -90,6 +89,8 @@ class AsyncCommunicator:
             self._clock.leave()
         self._receiver.stop()
         self._tables.pull_dense(exact=True)
+        if not self._under_way():
+            self._way.meet()
 
     def resume(self) -> None:
         """The model has what others have pushed before they came here, too."""
@@ -105,9 +106,15 @@ class AsyncCommunicator:
 
     def settle(self) -> None:
         self._queue.settle(0)
+        if not self._under_way():
+            self._way.note_all()
+
+    def _under_way(self) -> int:
+        """Steps that the tables do not have: also those that were lost."""
+        return self._way.steps - self.applied(self._way.steps)
 
     def loaded(self, optimizer: DistributedOptimizer) -> None:
-        self._step = optimizer.steps
+        self._way.loaded()
         self.resume()
 
     def _gradients(self) -> StepGradients:
@@ -123,4 +130,4 @@ class AsyncCommunicator:
             DenseGradient(one, value if self._dense_in_step else value.clone(), one.lr())
             for one, value in self._tables.gradients()
         ]
-        return StepGradients(self._step, rows, dense, self._tables.seen.copy())
+        return StepGradients(self._way.steps, rows, dense, self._tables.seen.copy())

@@ -69,27 +69,30 @@ class GeoCommunicator:
         self._way.skip()
 
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
-        self.skip()
-        return True  # leases tell how far it is
+        return self._way.begin_epoch(epoch)  # leases tell how far it is
 
     def end_epoch(self, epoch: Epoch) -> None:
-        """Leases tell."""
+        self._way.end_epoch(epoch)
+
+    def saved(self, place: str) -> None:
+        self._way.saved(place)
 
     def where(self) -> Where | None:
         return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
-        if self._way.passes(optimizer.steps + 1):
+        if self._way.passes():
             return
         step_here(optimizer, self._rows)
         self._since += 1
         if self._since >= self._k_steps:
             self.exchange()
-            self._way.note(optimizer.steps + 1)
+            self._way.note()
 
     def pause(self) -> None:
         """Servers have all that this worker has learnt."""
         self.exchange()
+        self._way.meet()
 
     def resume(self) -> None:
         """The copies are what servers have, now that others have been there also."""
@@ -97,12 +100,14 @@ class GeoCommunicator:
 
     def idle(self) -> None:
         self.exchange()
+        self._way.note()
 
     def applied(self, steps: int) -> int:
         return steps - self._since
 
     def settle(self) -> None:
         self.exchange()
+        self._way.note_all()
 
     def loaded(self, optimizer: DistributedOptimizer) -> None:
         """Servers hold weights only: the optimizer's state begins anew."""
@@ -111,6 +116,7 @@ class GeoCommunicator:
         for dense in self._tables.dense:
             optimizer.state.pop(dense.parameter, None)
         self._since = 0
+        self._way.loaded()
         self._receive()
 
     def exchange(self) -> None:
@@ -154,6 +160,7 @@ class GeoStore:
         self.options: TableOptions = trained.handle.options
         self._job = job
         self._group = trained.group
+        self._served = trained.store
         self._remote: SparseTable = trained.store.table
         self._versions = [0] * job.client.servers
         self._replica: _core.Replica
@@ -182,6 +189,7 @@ class GeoStore:
         return route(_core.Batch(), keys)
 
     def pull(self, keys: Keys, create: bool, device: torch.device) -> torch.Tensor:
+        create = create and self._served.creates
         missing = self.missing(keys.distinct())
         rows = host_empty((len(keys.batch), self.options.dim), device)
         if len(missing) == 0:
@@ -199,7 +207,7 @@ class GeoStore:
 
     def pull_ahead(self, keys: Keys, create: bool, device: torch.device) -> GeoAhead:
         exchanges = self.exchanges
-        missing = self.missing(keys.distinct()) if create else _NO_KEYS
+        missing = self.missing(keys.distinct()) if create and self._served.creates else _NO_KEYS
         pull = self._remote.pull_async(missing) if len(missing) > 0 else None
         return GeoAhead(self, keys, create, device, missing, pull, exchanges)
 

@@ -57,6 +57,9 @@ class LocalCommunicator:
     def where(self) -> Where | None:
         return None
 
+    def saved(self, place: str) -> None:
+        """What this process had is gone with it."""
+
     def pause(self) -> None:
         """There is nobody to wait for."""
 

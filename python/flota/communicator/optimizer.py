@@ -39,6 +39,9 @@ class Communicator(Protocol):
     def where(self) -> Where | None:
         """The same."""
 
+    def saved(self, place: str) -> None:
+        """The last save of a line of base and deltas is there: told to this worker when it is started again."""
+
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 
     def pause(self) -> None:

@@ -12,20 +12,19 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from flota import _core
 from flota.client import Client
+from flota.communicator.journey import MOST_BYTES, Epochs
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables
 from flota.errors import FlotaError
-from flota.workers import Epoch, GoesOn, Where
+from flota.workers import Epoch, Where
 
 _NOTE_SECONDS = 1.0
 _NOTE_STEPS = 64
 WAY_SECONDS = 2.0  # between two signs of life on the way
-_ENDED = 64  # epochs that are told
-_MOST_BYTES = 64 << 10
 
 Place = tuple[int, int]  # group, and step in it
 
@@ -45,66 +44,192 @@ class Restart:
         return self.steps
 
 
+def last_saved(rejoined: _core.Rejoined) -> str | None:
+    """The last save of a line of base and deltas that this worker has told of before it was started again."""
+    saved: str | None = _told(rejoined).get("saved")
+    return saved
+
+
+def _told(rejoined: _core.Rejoined) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(rejoined.position) if rejoined.position else {}
+    return told
+
+
 class Notes:
-    """Tells server 0 how many steps the tables have, now and then."""
+    """Tells server 0 how many steps the tables have, where the worker is in its script then, and what it saved last."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, rejoined: _core.Rejoined) -> None:
         self._client = client
-        self._told = 0
-        self._when = time.monotonic()
+        self._steps = rejoined.steps
+        told = _told(rejoined)
+        self._saved: str | None = told.pop("saved", None)
+        self.place = json.dumps(told)[1:-1]
 
-    def steps(self, applied: int) -> None:
-        late = time.monotonic() - self._when >= _NOTE_SECONDS
-        if applied > self._told and (late or applied - self._told >= _NOTE_STEPS):
-            self.tell(applied)
+    def tell(self, steps: int, place: str = "") -> None:
+        """``place``: members of a JSON object."""
+        self._steps, self.place = steps, place
+        self.repeat()
 
-    def tell(self, applied: int, reached: int = 0, target: int = 0) -> None:
-        self._client.native.note_steps(applied, reached, target, self._client.time(None))
-        self._told, self._when = applied, time.monotonic()
+    def tell_saved(self, place: str) -> None:
+        self._saved = place
+        self.repeat()
+
+    def repeat(self, reached: int = 0, target: int = 0) -> None:
+        """What was told last; on the way back also how far that is, of how many steps."""
+        members = [f'"saved":{json.dumps(self._saved)}', *([self.place] if self.place else [])]
+        position = f"{{{','.join(members)}}}".encode()
+        self._client.native.note_steps(self._steps, reached, target, self._client.time(None), position)
+
+
+class _Here(NamedTuple):
+    """A place in a script: steps made in all, the optimizer's steps, and the rest as it is told."""
+
+    made: int
+    steps: int
+    text: str
 
 
 class Way:
-    """The way back, in modes in which workers step by themselves: so many steps are not made again."""
+    """The way back, in modes in which workers step by themselves: so many steps are not made again.
+
+    Steps are counted as the script makes them, whatever number the optimizer gives them: a model that is loaded takes
+    that number back. Whenever workers wait for each other the worker tells where it is before that. So a place is the
+    one after a step and before whatever else comes until the next; and all gatherings that have been are before the
+    first step that is not told.
+    """
 
     def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, rejoined: _core.Rejoined) -> None:
         self._tables = tables
+        self._client = tables.job.client
         # Weak: the optimizer has the communicator, and a model that is given up must go at once.
         self._optimizer: DistributedOptimizer = weakref.proxy(optimizer)
-        self._notes = Notes(tables.job.client)
-        self.target = rejoined.steps if rejoined.starts > 1 else 0
-        self._heard = time.monotonic()
+        self._notes = Notes(self._client, rejoined)
+        told = _told(rejoined)
+        self.made = 0  # steps, those before this worker was started again included
+        self.steps = optimizer.steps  # as the optimizer counts them, the one at hand included
+        self._target: int = told.get("made", 0)
+        self._there = Where(0, self._target, rejoined.steps, told.get("arrivals", {}))
+        self._passed: dict[str, int] = rejoined.passed if rejoined.starts > 1 else {}
+        self._epochs = Epochs(told, tables.job.rank)
+        self._met: _Here | None = None  # the place at which workers have met last
+        self._noted = _Here(self._target, rejoined.steps, self._notes.place)
+        self._heard = self._when = time.monotonic()
         set_creating(tables, not self.returning)
         if rejoined.starts > 1:
-            self._notes.tell(rejoined.steps, 0, max(self.target, 0))
+            self._notes.repeat(0, self._target)
 
     @property
     def returning(self) -> bool:
-        return self._optimizer.steps < self.target
+        return self.made < self._target
 
-    def passes(self, step: int) -> bool:
-        """Whether this step, the so manieth, was made before."""
-        if step > self.target:
+    # --- on the way ---
+
+    def passes(self) -> bool:
+        """Whether the step that comes now was made before."""
+        self.made += 1
+        self.steps = self._optimizer.steps + 1
+        if self.made > self._target:
+            self._leave_behind()
             return False
-        if step == self.target:
+        if self.made == self._target:
             self._arrive()
         elif time.monotonic() - self._heard > WAY_SECONDS:
             self._heard = time.monotonic()
-            self._notes.tell(self.target, step, self.target)
+            self._notes.repeat(self.made, self._target)
         return True
 
-    def skip(self) -> int:
-        """Goes there at once; returns how many steps there are then."""
-        if self.returning:
-            self._optimizer.steps = self.target
-            self._arrive()
-        return self._optimizer.steps
+    def skip(self) -> None:
+        """Goes there at once."""
+        self._jump(self._there)
 
-    def note(self, applied: int) -> None:
-        self._notes.steps(applied)
+    def begin_epoch(self, epoch: Epoch) -> bool:
+        """False: it was over before."""
+        end = self._epochs.end_of(epoch)
+        if end is not None:
+            self._jump(end)
+            return False
+        if self.returning:
+            if self._epochs.went_on(epoch):
+                self.skip()
+            elif self._epochs.long_over(epoch):
+                return False
+        self._epochs.begin(epoch)
+        return True
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        if self._epochs.end_of(epoch) is not None:
+            return
+        if self._epochs.went_on(epoch) and not self.returning:
+            self._leave_behind()
+        here = Where(0, self.made, self.steps, self._client.native.arrivals)
+        self._epochs.end(epoch, None if self.returning else here)
+        self._met = None
+
+    def _jump(self, there: Where) -> None:
+        if not self.returning or there.step < self.made:
+            return
+        self.made = there.step
+        self.steps = self._optimizer.steps = there.trained
+        self._client.native.arrivals = {**self._client.native.arrivals, **there.arrivals}
+        if self.made >= self._target:
+            self._arrive()
 
     def _arrive(self) -> None:
         set_creating(self._tables, True)
-        self._notes.tell(self.target)
+        self._met = self._noted
+        self._notes.repeat()
+
+    def _leave_behind(self) -> None:
+        """At the first step after the way, or the end of the epoch that was open: what workers have gathered before is
+        behind this one, too, if its script went past it."""
+        if self._passed:
+            arrivals = self._client.native.arrivals
+            for name, times in self._passed.items():
+                arrivals[name] = max(times, arrivals.get(name, 0))
+            self._client.native.arrivals = arrivals
+            self._passed = {}
+
+    # --- where it was ---
+
+    def note(self, under_way: int = 0) -> None:
+        """Now and then. ``under_way``: so many steps the tables do not have yet."""
+        made = self.made - under_way
+        late = time.monotonic() - self._when >= _NOTE_SECONDS
+        if made > self._noted.made and (late or made - self._noted.made >= _NOTE_STEPS):
+            self._tell(made)
+
+    def note_all(self) -> None:
+        """The tables have all steps; so they do whenever something is saved."""
+        self._tell(self.made)
+
+    def meet(self) -> None:
+        """The same, before workers wait for each other."""
+        if not self.returning:
+            self._epochs.meet()
+            if self._met is None or self._met.made != self.made:
+                self._met = self._here(self.made)
+            self._tell(self.made)
+
+    def saved(self, place: str) -> None:
+        self._notes.tell_saved(place)
+
+    def loaded(self) -> None:
+        self.steps = self._optimizer.steps
+
+    def _tell(self, made: int) -> None:
+        if self.returning:
+            return
+        here = self._met if self._met is not None and self._met.made == made else self._here(made)
+        if here != self._noted:
+            self._notes.tell(here.steps, here.text)
+            self._noted, self._when = here, time.monotonic()
+
+    def _here(self, made: int) -> _Here:
+        arrivals = json.dumps(self._client.native.arrivals)
+        text = f'"made":{made},"arrivals":{arrivals},{self._epochs.encoded()}'
+        if len(text) > MOST_BYTES * 3 // 4 and self._epochs.shorten():
+            return self._here(made)
+        return _Here(made, self.steps - (self.made - made), text)
 
 
 def set_creating(tables: RemoteTables, creates: bool) -> None:
@@ -112,52 +237,6 @@ def set_creating(tables: RemoteTables, creates: bool) -> None:
     for trained in tables.sparse:
         trained.store.creates = creates
         trained.store.forget_ahead()
-
-
-class Journey:
-    """A worker's way through the steps of sync training: what is told of it with every step, and what was told before
-    the worker was started again."""
-
-    def __init__(self, client: Client, last: _core.Finished | None) -> None:
-        self._client = client
-        told: dict[str, Any] = json.loads(last.position) if last is not None and last.position else {}
-        # Epochs that are over for this worker, and where it was then.
-        self._ended = [((name, number), Where(*there)) for name, number, there in told.get("ended", [])]
-        self._open = [
-            GoesOn(name, number, marks, lanes, Where(*there))
-            for name, number, marks, lanes, there in told.get("open", [])
-        ]
-        self.arrivals: dict[str, int] = told.get("arrivals", {})
-        self._encoded = ""
-        self._encode_ended()
-
-    def ended(self, epoch: Epoch) -> Where | None:
-        return next((there for one, there in self._ended if one == (epoch.name, epoch.number)), None)
-
-    def goes_on(self, epoch: Epoch) -> GoesOn | None:
-        return next((one for one in self._open if (one.name, one.number) == (epoch.name, epoch.number)), None)
-
-    def forget_open(self) -> None:
-        """The worker has made another step: its data sets stand elsewhere."""
-        self._open.clear()
-
-    def end(self, epoch: Epoch, there: Where) -> None:
-        if self.ended(epoch) is None:
-            self._ended = [*self._ended, ((epoch.name, epoch.number), there)][-_ENDED:]
-            self._encode_ended()
-
-    def position(self, open_epochs: list[GoesOn]) -> bytes:
-        """Where the worker stands, for a step that is being finished."""
-        there = json.dumps([list(one) for one in open_epochs]), json.dumps(self._client.native.arrivals)
-        text = f'{{"open":{there[0]},"arrivals":{there[1]},"ended":{self._encoded}}}'
-        if len(text) > _MOST_BYTES and self._ended:
-            self._ended = self._ended[len(self._ended) // 2 + 1 :]
-            self._encode_ended()
-            return self.position(open_epochs)
-        return text.encode()
-
-    def _encode_ended(self) -> None:
-        self._encoded = json.dumps([[*one, there] for one, there in self._ended])
 
 
 def not_the_same(rank: int, what: str) -> FlotaError:

@@ -7,9 +7,10 @@ import weakref
 from typing import ClassVar
 
 from flota import _core
+from flota.communicator.journey import Journey
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables, push_options
-from flota.communicator.returning import WAY_SECONDS, Journey, Notes, Place, not_the_same, set_creating
+from flota.communicator.returning import WAY_SECONDS, Notes, Place, not_the_same, set_creating
 from flota.data.reading import open_epochs
 from flota.errors import FlotaError, NonFiniteValues
 from flota.nn.transfer import to_host
@@ -42,8 +43,8 @@ class SyncCommunicator:
         self._broken = False  # a step was sent in part
         self._last = rejoined.last
         self._target: Place | None = None  # where this worker was before it was started again, until it is there
-        self._journey = Journey(self._job.client, self._last)
-        self._notes = Notes(self._job.client)
+        self._journey = Journey(self._job.client, self._job.rank, self._last)
+        self._notes = Notes(self._job.client, rejoined)
         self._heard = time.monotonic()
         if self._last.group:
             number = int(self._last.group.removeprefix(_GROUP))
@@ -105,7 +106,7 @@ class SyncCommunicator:
         if self._target is None:
             self._notes.tell(self._trained)
         else:
-            self._notes.tell(self._last.count, self._trained, max(self._last.count, 1))
+            self._notes.repeat(self._trained, max(self._last.count, 1))
 
     def _jump(self, there: Where) -> None:
         if self._target is None:
@@ -124,18 +125,25 @@ class SyncCommunicator:
         return Where(self._groups, self._step, self._trained, self._job.client.native.arrivals)
 
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
-        ended = self._journey.ended(epoch)
+        epochs = self._journey.epochs
+        ended = epochs.end_of(epoch)
         if ended is not None:
             self._jump(ended)
             return False
         goes_on = self._journey.goes_on(epoch)
-        if goes_on is None:
-            return True
-        self._jump(goes_on.where)
-        return goes_on
+        if goes_on is not None:
+            self._jump(goes_on.where)
+            return goes_on
+        if self._target is not None and epochs.long_over(epoch):
+            return False
+        epochs.begin(epoch)
+        return True
 
     def end_epoch(self, epoch: Epoch) -> None:
-        self._journey.end(epoch, self.where())
+        self._journey.epochs.end(epoch, self.where() if self._target is None else None)
+
+    def saved(self, place: str) -> None:
+        self._notes.tell_saved(place)
 
     # --- steps ---
 
@@ -183,6 +191,7 @@ class SyncCommunicator:
         if self._target is not None:
             self._go((self._groups + 1, 0))
             return
+        self._journey.epochs.meet()
         self._finish(0.0, leave=True)
         self._groups += 1
         self._step = 0
