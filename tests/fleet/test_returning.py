@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import flota
+from flota.checkpoint.reader import Checkpoint
 from flota.data import QueueDataset, Slot, dataset
 from flota.errors import FlotaError
 from flota.fleet.process import Fleet
@@ -191,3 +192,50 @@ def test_lookups_on_the_way_make_no_rows_in_geo(lives):
     again.fleet.settle()
     assert again.rows() == 3
     assert [again.counted(key) for key in (1, 2, 3)] == [1, 1, 1]
+
+
+# --- saves ---
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_deltas_go_on_from_saves_that_were_skipped(lives, tmp_path, mode):
+    first = lives(mode)
+    first.step()
+    first.fleet.save_persistables(tmp_path / "base", mode="base")
+    first.step(2)
+    first.fleet.save_persistables(tmp_path / "one", mode="delta")
+    first.step(3)
+    first.fleet.barrier_worker()
+    again = lives(mode)
+    assert again.fleet.restarted().skip() == 3
+    again.fleet.barrier_worker()
+    again.step(4)
+    again.fleet.save_persistables(tmp_path / "two", mode="delta")
+    assert [parent["path"] for parent in Checkpoint(tmp_path / "two").manifest.parents] == ["../base", "../one"]
+
+
+def test_a_base_of_another_job_is_not_this_ones(lives, tmp_path):
+    with LocalCluster(servers=1) as yesterday, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOTA_SECRET", yesterday.secret)
+        other = Life(yesterday, "sync")
+        other.step(7)
+        other.fleet.save_persistables(tmp_path / "base", mode="base")
+    lives("sync").step()
+    again = lives("sync")
+    again.step()
+    again.fleet.save_persistables(tmp_path / "base", mode="base")
+    again.step()
+    again.fleet.save_persistables(tmp_path / "delta", mode="delta")
+    again.fleet.load_model(tmp_path / "delta")
+    assert (again.counted(1), again.counted(7)) == (2, 0)
+
+
+def test_a_base_that_was_finished_stays(lives, tmp_path):
+    first = lives("sync")
+    first.step()
+    first.fleet.save_persistables(tmp_path / "base", mode="base")
+    saved = Checkpoint(tmp_path / "base").manifest.mark
+    again = lives("sync")
+    again.step()
+    again.fleet.save_persistables(tmp_path / "base", mode="base")
+    assert Checkpoint(tmp_path / "base").manifest.mark == saved

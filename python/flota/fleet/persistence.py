@@ -12,8 +12,10 @@ import torch
 
 from flota import inference, saving, shrinking
 from flota.arrays import Keys, Values
+from flota.checkpoint.job import sparse_tables
 from flota.checkpoint.kept import keeping
 from flota.checkpoint.lines import check_mode
+from flota.checkpoint.manifest import Manifest
 from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.reader import Checkpoint
 from flota.data.reading import close_passes
@@ -79,7 +81,12 @@ class Persistence(Part):
         with nullcontext(dirname) if keep is None else keeping(dirname, keep, optimizer.steps) as place:
             saved = saving.save(optimizer, self._client, place, self._source(), files, wanted, before)
         if wanted in ("base", "delta"):
-            self._last_saved = saved
+            self._go_on_from(saved)
+
+    def _go_on_from(self, place: Place) -> None:
+        self._last_saved = place
+        if self.communicator is not None:
+            self.communicator.saved(str(place))
 
     def _saved_before(self, dirname: str | os.PathLike[str], mode: str, keep: int | None) -> bool:
         """Whether this worker has saved it before it was started again. What the tables have is later now, while it is
@@ -93,12 +100,17 @@ class Persistence(Part):
                 contents = Checkpoint(dirname).manifest
             except CheckpointError:
                 return False
-            if (contents.step, contents.mode) != (optimizer.steps, mode):
+            if (contents.step, contents.mode) != (optimizer.steps, mode) or not self._passed(contents):
                 return False
-        if in_line:
-            self._last_saved = place_of(dirname)
+            self._go_on_from(place_of(dirname))
         print(f"flota: {dirname} was saved before this worker was started again: left as it is", file=sys.stderr)
         return True
+
+    def _passed(self, contents: Manifest) -> bool:
+        """Whether the tables have been at this save: it may be one of another job, as far as this one."""
+        tables = sparse_tables(self.connected()).values() if self._client is not None else []
+        marks = [table.stand().marks for table in tables]
+        return bool(marks) and all(contents.mark in each for each in marks)
 
     def load_model(self, dirname: str | os.PathLike[str], *, weights_only: bool = False) -> None:
         """Brings back what ``save_persistables`` saved, on any number of servers. Every worker calls it.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from flota import _core, config, report, saving, workers
+from flota.checkpoint.places import place_of
 from flota.checkpoint.restore import restore_server
 from flota.client import Client
 from flota.communicator.async_ import AsyncCommunicator
@@ -22,7 +23,7 @@ from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
-from flota.communicator.returning import Restart
+from flota.communicator.returning import Restart, last_saved
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
@@ -169,7 +170,10 @@ class Fleet(Persistence):
                 optimizer.communicator = SyncCommunicator(tables, optimizer, rejoined)
         saving.resume_restored(optimizer, found)
         if rejoined.starts > 1:
-            steps = rejoined.last.count if isinstance(strategy.mode, Sync) else rejoined.steps
+            # What none was told of are those that the servers' checkpoint has.
+            steps = (rejoined.last.count if isinstance(strategy.mode, Sync) else rejoined.steps) or optimizer.steps
+            saved = last_saved(rejoined)
+            self._last_saved = None if saved is None else place_of(saved)
             self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
             print(
                 f"flota: worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} "
