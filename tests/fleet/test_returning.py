@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import flota
+from flota import saving
 from flota.checkpoint.reader import Checkpoint
 from flota.data import QueueDataset, Slot, dataset
 from flota.errors import FlotaError
@@ -192,6 +193,23 @@ def test_lookups_on_the_way_make_no_rows_in_geo(lives):
     again.fleet.settle()
     assert again.rows() == 3
     assert [again.counted(key) for key in (1, 2, 3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_steps_of_the_checkpoint_that_servers_began_with_are_no_way(lives, monkeypatch, mode):
+    monkeypatch.setattr(saving, "restored", lambda client: saving.Restored(1000, {"counts"}))
+    lives(mode).fleet.barrier_worker()
+    for steps in (1000, 1001):
+        again = lives(mode)
+        assert again.fleet.restarted().steps == steps
+        again.fleet.barrier_worker()
+        again.step()
+        again.fleet.settle()
+    assert again.rows() == 1
+    assert again.optimizer.steps == 1001
+    again.step(2)
+    again.fleet.settle()
+    assert again.rows() == 2
 
 
 # --- saves ---
