@@ -24,7 +24,8 @@ namespace {
 
 std::chrono::milliseconds ms(int64_t time) { return std::chrono::milliseconds(time); }
 
-// Holds a Python object for a call in the background, and lets go of it under the interpreter's lock.
+// Holds a Python object for a call in the background, and lets go of it under the interpreter's lock. Requires: nothing
+// in it leads to the client. Its last owner would be the thread that the client's end waits for.
 Client::Keep keep_alive(nb::object object) {
   return Client::Keep(new nb::object(std::move(object)), [](void* held) {
     nb::gil_scoped_acquire gil;

@@ -10,6 +10,7 @@ import pytest
 
 import flota
 from flota.communicator.remote import refuse_what_does_not_act
+from flota.communicator.staleness import Staleness
 from flota.errors import InvalidArgument
 from flota.nn.naming import reset_names
 from flota.strategy import Async, as_strategy
@@ -151,4 +152,4 @@ def test_settings_that_act_are_not():
 
 def test_nothing_is_stale_where_tables_are_in_the_process():
     flota.init(flota.LocalRoleMaker())
-    assert flota.staleness() == flota.fleet.Staleness(mean=0.0, max=0, count=0, tables={})
+    assert flota.staleness() == Staleness(mean=0.0, max=0, count=0, tables={})

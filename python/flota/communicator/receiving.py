@@ -89,7 +89,8 @@ class DenseReceiver:
         if beside and self._thread is not None:
             self._pull = self._thread.submit(self._pull_after, self._queue.newest(), parts, time)
         else:
-            self._pull = Future(client.native.pull_dense_async(parts, time, (self._tables, self._values)), None)
+            kept = (parts, self._values.values, self._values.versions)
+            self._pull = Future(client.native.pull_dense_async(parts, time, kept), None)
 
     def _pull_after(self, sent: Sent | None, parts: list[DensePart], time: int) -> None:
         if sent is not None:

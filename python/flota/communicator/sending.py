@@ -134,10 +134,12 @@ class DirectSender:
         # First: the end of the step may wait for them.
         if gradients.dense:
             options = push_options(0.0, gradients.step)
-            pushes.append(native.push_dense_async(gradients.dense_parts(), options, time, gradients))
+            parts = gradients.dense_parts()
+            kept_dense = (parts, [one.values for one in gradients.dense], gradients.seen)
+            pushes.append(native.push_dense_async(parts, options, time, kept_dense))
         for rows in gradients.rows:
             options = push_options(rows.lr, gradients.step)
-            kept = (rows.table, rows.values)
+            kept = (rows.table.native, rows.values)
             values = rows.values.data_ptr()
             pushes.append(native.push_batch_async(rows.table.native, rows.batch, values, options, time, kept))
         self._steps += 1
