@@ -204,10 +204,11 @@ class Launch:
 
     def _is_called_back(self, server: Process) -> bool:
         """Whether a server ended in good order, all workers having said goodbye, and one of them was killed in that
-        very moment: it runs through its script once more, and needs the server."""
+        very moment, or all with the launch before this one: it runs through its script once more, and needs the
+        server."""
         if server not in self._servers or server.status != 0 or not self._plan.alone or not self._comes_back(server):
             return False
-        return all(worker.used_restarts > 0 for worker in self._training())
+        return all(worker.restarts > 0 for worker in self._training())
 
     def _judge(self, process: Process, ending: Ending, what: str) -> bool:
         most = self._plan.arguments.max_restarts
