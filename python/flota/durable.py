@@ -41,13 +41,13 @@ class Durable:
                 raise InvalidArgument(f"{name} must be above 0 and below 1e9, not {getattr(self, name)}")
 
 
-def from_environment(index: int) -> Durable | None:
-    """How the environment wants server ``index`` to be kept; None: not at all."""
-    folder = config.durable_folder()
-    if not folder:
+def from_environment(index: int, folder: str = "") -> Durable | None:
+    """How the environment wants server ``index`` to be kept, in this folder if one is given; None: not at all."""
+    of_job = config.durable_folder()
+    if not folder and not of_job:
         return None
     return Durable(
-        str(Path(folder) / f"server-{index}"),
+        folder or str(Path(of_job) / f"server-{index}"),
         sync=config.durable_sync(),
         snapshot_seconds=config.snapshot_seconds(),
         snapshot_mb=config.snapshot_mb(),

@@ -114,23 +114,10 @@ def _durable(arguments: argparse.Namespace) -> Durable | None:
         )
         if value is not None
     }
-    kept = _durable_by_environment(arguments)
+    kept = from_environment(arguments.index, arguments.durable)
     if kept is None and given:
         raise InvalidArgument(f"{', '.join(given)}: how to keep what a server holds; name the folder by --durable")
     return kept and replace(kept, **given)
-
-
-def _durable_by_environment(arguments: argparse.Namespace) -> Durable | None:
-    """As the environment says, in the folder that was given or else the one it names."""
-    if not arguments.durable:
-        return from_environment(arguments.index)
-    return Durable(
-        arguments.durable,
-        sync=config.durable_sync(),
-        snapshot_seconds=config.snapshot_seconds(),
-        snapshot_mb=config.snapshot_mb(),
-        before_damage=config.recover_before_damage(),
-    )
 
 
 def _tls(arguments: argparse.Namespace) -> ServerTls | None:

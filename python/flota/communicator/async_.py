@@ -10,14 +10,13 @@ from flota.communicator.merging import DenseGradient, RowsGradient, StepGradient
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.receiving import DenseReceiver
 from flota.communicator.remote import RemoteTables
-from flota.communicator.returning import Way
+from flota.communicator.returning import StepsAlone, Way
 from flota.communicator.sending import SendQueue
 from flota.nn.transfer import to_host
 from flota.strategy import Async
-from flota.workers import Epoch, GoesOn, Where
 
 
-class AsyncCommunicator:
+class AsyncCommunicator(StepsAlone):
     """A step hands its gradients to a queue; dense parameters come at its end or beside the next ones.
 
     With a bound on staleness, it first waits until its own earlier steps are applied and no worker is too far behind,
@@ -42,25 +41,6 @@ class AsyncCommunicator:
         self._dense_in_step = self._queue.in_order and self._receiver.in_step and self._clock is None
         tables.begin()
         self._way = Way(tables, optimizer, rejoined)
-
-    @property
-    def returning(self) -> bool:
-        return self._way.returning
-
-    def skip(self) -> None:
-        self._way.skip()
-
-    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
-        return self._way.begin_epoch(epoch)  # leases tell how far it is
-
-    def end_epoch(self, epoch: Epoch) -> None:
-        self._way.end_epoch(epoch)
-
-    def saved(self, place: str) -> None:
-        self._way.saved(place)
-
-    def where(self) -> Where | None:
-        return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         if self._way.passes():

@@ -13,7 +13,7 @@ from flota import _core
 from flota.arrays import Array
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job, RemoteTables, Trained
-from flota.communicator.returning import Way
+from flota.communicator.returning import StepsAlone, Way
 from flota.communicator.rows import step_here, train_rows
 from flota.communicator.stores import keys_in, local_spec, route
 from flota.nn.store import Keys
@@ -23,14 +23,13 @@ from flota.pages import export_shards
 from flota.rules import Rule
 from flota.strategy import Geo
 from flota.tables import Future, SparseTable
-from flota.workers import Epoch, GoesOn, Where
 
 _GROUP = "flota/geo"
 _REFILL_ROWS = 16384
 _NO_KEYS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
-class GeoCommunicator:
+class GeoCommunicator(StepsAlone):
     """The wrapped optimizer trains this worker's copies. Servers hold weights and no state.
 
     An exchange pushes how far the copies have moved, divided by the number of workers; servers add it. Then this worker
@@ -60,25 +59,6 @@ class GeoCommunicator:
         tables.begin()
         self._received = self._dense_now()
         self._way = Way(tables, optimizer, rejoined)
-
-    @property
-    def returning(self) -> bool:
-        return self._way.returning
-
-    def skip(self) -> None:
-        self._way.skip()
-
-    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
-        return self._way.begin_epoch(epoch)  # leases tell how far it is
-
-    def end_epoch(self, epoch: Epoch) -> None:
-        self._way.end_epoch(epoch)
-
-    def saved(self, place: str) -> None:
-        self._way.saved(place)
-
-    def where(self) -> Where | None:
-        return None
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         if self._way.passes():

@@ -20,7 +20,7 @@ from flota.communicator.journey import MOST_BYTES, Epochs
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import RemoteTables
 from flota.errors import FlotaError
-from flota.workers import Epoch, Where
+from flota.workers import Epoch, GoesOn, Where
 
 _NOTE_SECONDS = 1.0
 _NOTE_STEPS = 64
@@ -230,6 +230,31 @@ class Way:
         if len(text) > MOST_BYTES * 3 // 4 and self._epochs.shorten():
             return self._here(made)
         return _Here(made, self.steps - (self.made - made), text)
+
+
+class StepsAlone:
+    """What the communicators of such modes have in common."""
+
+    _way: Way
+
+    @property
+    def returning(self) -> bool:
+        return self._way.returning
+
+    def skip(self) -> None:
+        self._way.skip()
+
+    def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
+        return self._way.begin_epoch(epoch)  # leases tell how far it is
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        self._way.end_epoch(epoch)
+
+    def saved(self, place: str) -> None:
+        self._way.saved(place)
+
+    def where(self) -> Where | None:
+        return None
 
 
 def set_creating(tables: RemoteTables, creates: bool) -> None:
