@@ -108,3 +108,7 @@ class ClientClosed(FlotaError):
 
 class SystemFailure(FlotaError, OSError):
     """The operating system refused: a port in use, no memory, an unreadable file."""
+
+
+# What ends a worker that did nothing wrong itself: another attempt may fare better. (A tuple, as `except` takes it.)
+MAY_PASS = (ServerUnavailable, ServerBusy, DiskFull, DeadlineExceeded)

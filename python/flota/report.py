@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Any, SupportsFloat
 
 from flota import config
-from flota.errors import DeadlineExceeded, DiskFull, ServerBusy, ServerUnavailable
+from flota.errors import MAY_PASS
 
 MIN_INTERVAL = 0.2  # seconds between two reports
 
@@ -37,9 +37,6 @@ _LAST_WAIT = 1.0  # seconds that the last report may wait for room
 
 # Beyond this a datagram is no report. (One is some 150 bytes.)
 MAX_BYTES = 1024
-
-# What ends a worker that did nothing wrong itself.
-_MAY_PASS = (ServerUnavailable, ServerBusy, DiskFull, DeadlineExceeded)
 
 
 class Reporter:
@@ -187,7 +184,7 @@ def watch_failures() -> None:
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, _MAY_PASS):
+        while cause is not None and not isinstance(cause, MAY_PASS):
             cause = cause.__cause__
         if cause is not None:
             reporter.may_pass()

@@ -30,7 +30,7 @@ from flota.communicator.remote import Job, dense_names
 from flota.communicator.stores import LocalStore
 from flota.data.leases import TEST_PREFIX, own_coordinator
 from flota.data.reading import tell_trained
-from flota.errors import CheckpointError, FlotaError
+from flota.errors import MAY_PASS, CheckpointError, FlotaError
 from flota.initializer import Constant
 from flota.nn.table import TableParameter
 from flota.optim import counts_steps, rule_of
@@ -249,6 +249,8 @@ def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weight
     else:
         try:
             step = _load_as_first(optimizer, job, dirname, weights_only)
+        except MAY_PASS:
+            raise  # this worker may be started again, and then loads it
         except FlotaError as error:
             _tell(job, b"failed", str(error).encode())
             raise

@@ -10,7 +10,7 @@ from flota.communicator.geo import GeoStore
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.remote import Job
 from flota.eras import LastingRows, Shrinking, next_era
-from flota.errors import FlotaError, InvalidArgument
+from flota.errors import MAY_PASS, FlotaError, InvalidArgument
 
 # A table, and which of its rows go.
 Wanted = tuple[LastingRows, Shrinking]
@@ -86,6 +86,8 @@ def _as_first_worker(job: Job, wanted: Sequence[Wanted]) -> int:
             gone = table.shrink(which, era)
             removed += gone
             tell(b"more %d" % gone)  # each table has a deadline of its own
+    except MAY_PASS:
+        raise  # this worker may be started again, and then goes on
     except FlotaError as error:
         job.gather("flota/shrunk", f"failed {error}".encode())
         raise

@@ -157,6 +157,7 @@ class Leases:
         self._resumed: dict[int, Leased] = {}  # what each thread reads next, without having to ask
         self._trained: deque[Used] = deque()
         self._untold = 0
+        self._heard = time.monotonic()  # when it was last asked
         self._closed = threading.Event()
         self._renewal = threading.Thread(target=self._renew, name="flota leases", daemon=True)
         self._renewal.start()
@@ -227,7 +228,9 @@ class Leases:
     def trained(self, marks: Sequence[Mark], samples: int) -> None:
         self._trained.append(Used(self._workers.steps, marks, samples))
         self._untold += samples
-        if self._untold >= REPORT_SAMPLES or self._workers.in_step:
+        # Who was paused for longer than its leases last asks before it trains on: others may have what it read.
+        ended = time.monotonic() - self._heard > self._seconds
+        if self._untold >= REPORT_SAMPLES or self._workers.in_step or ended:
             self.flush()
 
     def flush(self) -> None:
@@ -277,6 +280,7 @@ class Leases:
             if lane is not None and self._closed.is_set():
                 return LeaseOutcome.none, 0, 0  # what was taken now would not be given back
             used, held, done = self._progress(release)
+            asked_at = time.monotonic()
             flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in held}
             outcome, piece, samples, _, lost = self._send(
                 call=next(_calls),
@@ -285,6 +289,7 @@ class Leases:
                 take=lane is not None,
                 progress=[(each, count, flags[each]) for each, count in held.items()],
             )
+            self._heard = asked_at
             if self._resumed:
                 lost = []  # nobody else reads them
             # Only now that it is told.
