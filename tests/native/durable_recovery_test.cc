@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(when_any_byte_of_the_newest_snapshot_is_flipped_the_one_bef
   const auto expected = state_of(*whole.service);
   const auto path = folder / ("snapshot-" + std::to_string(whole.snapshot));
   Bytes snapshot = read_file(path);
-  for (size_t i = 0; i < snapshot.size(); i += snapshot.size() > 4096 ? 3 : 1) {
+  for (size_t i = 0; i < snapshot.size(); ++i) {
     snapshot[i] ^= std::byte{0x04};
     write_file(path, snapshot);
     snapshot[i] ^= std::byte{0x04};
