@@ -74,6 +74,13 @@ void Leases::Epoch::hold(uint64_t shard, const LeaseRequest& message) {
   next_expiry = std::min(next_expiry, expires);
 }
 
+void Leases::Epoch::renew(const LeaseRequest& message) {
+  for (const ShardProgress& one : message.progress) {
+    const auto found = leases.find(one.shard);
+    if (found != leases.end() && found->second.rank == message.rank) hold(one.shard, message);
+  }
+}
+
 void Leases::Epoch::set_free(uint64_t shard) {
   leases.erase(shard);
   for (auto& [of, cursor] : cursors) {
@@ -311,8 +318,16 @@ Result<LeaseReply> Leases::ask(const LeaseRequest& message, Deadline deadline) {
     return reply;
   }
   const Class of{message.first, message.stride};
-  FLOTA_TRY(expire(*epoch, message));
-  FLOTA_ASSIGN(reply.lost, note(*epoch, message));
+  const auto heard = [&]() -> Result<void> {
+    FLOTA_TRY(expire(*epoch, message));
+    FLOTA_ASSIGN(reply.lost, note(*epoch, message));
+    return {};
+  }();
+  if (!heard) {
+    // Nobody loses what it holds because this server's disk is full.
+    epoch->renew(message);
+    return heard.error();
+  }
   while (message.take && !epoch->over && !epoch->class_over(of)) {
     if (!epoch->replaced) {
       FLOTA_ASSIGN(bool granted, grant(*epoch, message, reply));

@@ -93,6 +93,8 @@ class Leases {
     std::vector<ShardRun> done_runs() const;
 
     void hold(uint64_t shard, const LeaseRequest& message);
+    // Of what the worker has told of, those that it holds last from now on.
+    void renew(const LeaseRequest& message);
     void set_free(uint64_t shard);
     void set_done(uint64_t shard);
     // What was not renewed in time.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import math
 import os
@@ -34,6 +35,9 @@ from flota.errors import MAY_PASS
 MIN_INTERVAL = 0.2  # seconds between two reports
 
 _LAST_WAIT = 1.0  # seconds that the last report may wait for room
+
+# Of a disk that is full, for this user or for files of this size.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Beyond this a datagram is no report. (One is some 150 bytes.)
 MAX_BYTES = 1024
@@ -175,6 +179,10 @@ def finished() -> None:
         reporter.finished()
 
 
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, MAY_PASS) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
+
+
 def watch_failures() -> None:
     """From now on, an exception that ends this process for a reason that may pass is told to the launcher."""
     reporter = _find_reporter()
@@ -184,7 +192,7 @@ def watch_failures() -> None:
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, MAY_PASS):
+        while cause is not None and not _may_pass(cause):
             cause = cause.__cause__
         if cause is not None:
             reporter.may_pass()

@@ -28,6 +28,7 @@ MOST = 60.0  # a job that has not ended by then hangs
 FILES, LINES, BATCH = 8, 250, 25
 SAMPLES = FILES * LINES
 K_STEPS, REPORT = 4, 200
+READ_AHEAD = 2 * LINES  # a file is one block: that in use, and the next
 
 # What the environment of whoever runs this may say about jobs.
 JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "OMP_")
@@ -284,9 +285,9 @@ def check(run, outcome, without):
     lost = int((trained < expected).sum())
     outcome.retrained = int((trained - expected).sum())
     under_way = K_STEPS if run.mode == "geo" else 20
-    # A worker that was paused loses its leases, as if it had died, and hears of it after a batch.
+    # A worker that was paused loses its leases, as if it had died, and goes on with what it has read.
     paused = sum(fault.kind == "stop" and fault.victim.startswith("worker") for fault in run.faults)
-    bound = (run.deaths + paused) * (REPORT + (under_way + 2) * BATCH) + paused * BATCH
+    bound = (run.deaths + paused) * (REPORT + (under_way + 2) * BATCH) + paused * READ_AHEAD
     if lost:
         outcome.error = f"{lost} samples were lost"
     elif outcome.retrained > bound:

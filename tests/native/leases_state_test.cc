@@ -180,6 +180,23 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_has_not_happened) {
   BOOST_TEST(text_of(leases->state()) == text_of(living.state()));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_heard_keeps_its_leases_while_the_disk_is_full) {
+  Mortal<Leases> leases;
+  Worker holds{*leases, 0}, wants{*leases, 1};
+  holds.shards = wants.shards = 1;
+  holds.ttl = kShort;
+  const uint64_t shard = holds.take().shard;
+  leases.journal().full = true;
+  uint64_t samples = 0;
+  for (const auto enough = Deadline::after(milliseconds(3 * kShort)); !enough.passed();) {
+    const auto told = leases->ask(holds.request(false, {{shard, ++samples, 0}}), patience());
+    BOOST_TEST_REQUIRE(code_of(told) == ErrorCode::kNoSpace);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  leases.journal().full = false;
+  BOOST_TEST(value_of(wants.try_take()).outcome == LeaseOutcome::kNone);
+}
+
 BOOST_AUTO_TEST_CASE(damaged_records_are_refused) {
   const Records records = some_records();
   BOOST_TEST(refuses_cut_records<Leases>(records));

@@ -330,7 +330,8 @@ BOOST_AUTO_TEST_CASE(an_old_incarnation_is_refused_and_loses_what_it_had) {
   BOOST_TEST(reply.samples == 12u);
   auto stale = old.try_take({{0, 99, kDone}});
   BOOST_TEST(code_of(stale) == ErrorCode::kStaleEpoch);
-  BOOST_TEST(message_of(stale) == "worker 3 was started again: incarnation 2 has taken the place of 1");
+  BOOST_TEST(message_of(stale) ==
+             "worker 3 was started again: incarnation 2 has taken the place of 1, which must stop");
   BOOST_TEST(again.tell({}).left == 4u);
 }
 
