@@ -199,8 +199,8 @@ to its end, by `flota launch --resume` where that is what is promised, and its p
 
 - **sync**: every row and parameter equals, bit for bit, that of the same job without the fault;
 - **async**, **geo**: each sample has a row of its own, whose value counts how often the servers have learnt from it. No
-  sample is lost; none is counted twice, but for those that a worker had trained and not told of when it died
-  ("samples again", within the bound that `docs/data.md` states).
+  sample is lost; none is counted twice, but for those that a worker had trained and not told of when it died or
+  was paused for longer than its leases last ("samples again", within the bound that `docs/data.md` states).
 
 The seconds are the longest pause between two steps of a worker from the fault on, or, where no step follows, the time
 until the job had ended; the median is {middle:.1f} s and the longest {most:.1f} s. They include the back-off before a
