@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import select
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
 
 from flota import _core, config, roles, tls
 from flota.errors import FlotaError
@@ -22,28 +20,6 @@ from flota.errors import FlotaError
 _LONGEST = 600.0  # seconds
 _EVERY = 0.5  # seconds
 _CALL_MS = 2000
-_END_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
-
-
-class Herald:
-    """One at work, for a worker of this host."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "flota.launch.herald"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=config.child_environment(**environment),
-            start_new_session=True,
-        )
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_WAIT)
 
 
 def _options(place: roles.Placement) -> _core.ClientOptions:

@@ -18,7 +18,7 @@ from flota.errors import SystemFailure
 from flota.launch.durable import FAILED, FINISHED, STOPPED, DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
 from flota.launch.guard import Guard
-from flota.launch.herald import Herald
+from flota.launch.heralds import Herald
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.progress import Progress
