@@ -344,7 +344,8 @@ BOOST_AUTO_TEST_CASE(a_restarted_sender_begins_again_if_nothing_was_received_of_
   BOOST_TEST(receiver.receive().over);
   auto stale = old.again(2, 1);
   BOOST_TEST(code_of(stale) == ErrorCode::kStaleEpoch);
-  BOOST_TEST(message_of(stale) == "worker 0 was started again: incarnation 1 has taken the place of 0, which must stop");
+  BOOST_TEST(message_of(stale) ==
+             "worker 0 was started again: incarnation 1 has taken the place of 0, which must stop");
   value_of(again.again(1, 0, true));
   again.incarnation = 2;
   BOOST_TEST(code_of(again.again(0, 20)) == ErrorCode::kStaleEpoch);
