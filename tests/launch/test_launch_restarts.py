@@ -352,9 +352,6 @@ if index == 1 and restarts == 0:
     die()
 client.barrier("meet", rank=index, world=2)
 client.close()
-if index == 0:
-    client = flota.Client(servers)
-    client.shutdown()
 """
     launch = start(script, "--worker_num=2", FLOTA_SECRET="x" * 32)
     assert launch.wait(60) == 0, launch.output
