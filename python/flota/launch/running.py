@@ -218,10 +218,16 @@ class Launch:
             return False
         process.wait_for_restart(verdict.wait, verdict.restart)
         say(f"{what}; starting it again in {verdict.wait:g} s ({verdict.restart} of {most})")
-        if process in self._workers and process.name not in self._heralds:
-            with contextlib.suppress(OSError):  # no room for another process: the others wait as long as they may
-                self._heralds[process.name] = Herald(self._environments[process.name])
+        if process in self._workers:
+            self._send_herald(process)
         return True
+
+    def _send_herald(self, worker: Process) -> None:
+        # One of an earlier death may be there, and silent: that worker had come, before it died again.
+        if worker.name in self._heralds:
+            self._heralds.pop(worker.name).close()
+        with contextlib.suppress(OSError):  # no room for another process: the others wait as long as they may
+            self._heralds[worker.name] = Herald(self._environments[worker.name])
 
     def _end_heralds(self) -> None:
         """Of workers that train again, or will not."""
