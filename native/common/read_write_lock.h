@@ -14,14 +14,15 @@ namespace flota {
 class ReadWriteLock {
  public:
   void lock_shared() {
-    for (uint32_t tries = 0;; ++tries) {
-      uint32_t state = state_.load(std::memory_order_relaxed);
-      if ((state & (kWriting | kWriterWaits)) == 0 &&
-          state_.compare_exchange_weak(state, state + kReader, std::memory_order_acquire, std::memory_order_relaxed)) {
-        return;
-      }
+    for (uint32_t tries = 0; !entered_shared(); ++tries) wait(tries);
+  }
+  // Looks a few times, for about as long as a writer that is at work needs.
+  bool try_lock_shared() {
+    for (uint32_t tries = 0; tries < kLooks; ++tries) {
+      if (entered_shared()) return true;
       wait(tries);
     }
+    return false;
   }
   void unlock_shared() { state_.fetch_sub(kReader, std::memory_order_release); }
 
@@ -43,12 +44,20 @@ class ReadWriteLock {
   static constexpr uint32_t kWriterWaits = 2;
   static constexpr uint32_t kReader = 4;
 
+  static constexpr uint32_t kLooks = 64;
+
+  bool entered_shared() {
+    uint32_t state = state_.load(std::memory_order_relaxed);
+    return (state & (kWriting | kWriterWaits)) == 0 &&
+           state_.compare_exchange_weak(state, state + kReader, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
   static void wait(uint32_t tries) {
-    if (tries < 64) {
+    if (tries < kLooks) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
-    } else if (tries < 128) {
+    } else if (tries < 2 * kLooks) {
       sched_yield();
     } else {
       timespec nap{0, 50'000};

@@ -232,8 +232,17 @@ Result<void> Durability::finish_snapshot() {
     status = folder_.prune();
   }
   // While the copy was there, each write to a huge page has split it; a fork of small pages takes twenty times as long.
-  service_->collapse_pages([this] {
+  auto last = Clock::now();
+  service_->collapse_pages([&] {
+    // Who touches the page meanwhile waits for the kernel, and those who are served may need every core: a fourth of
+    // one is enough, unless the next snapshot waits for it.
+    const auto spent = Clock::now() - last;
+    if (!is_due()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, 3 * spent, [this] { return stopping_.load(); });
+    }
     sync_if_due();
+    last = Clock::now();
     return !stopping_;
   });
   return status;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
-#include <shared_mutex>
+#include <type_traits>
 #include <vector>
 
 #include "common/check.h"
@@ -182,32 +182,50 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
   return entry;
 }
 
-// Cuts the batch into runs and brings each through four stages: its index lines are asked for; its rows are found and
-// asked for; those that were not in their home lines likewise; use(run), in the order of the keys. Between two stages
-// of one run come other stages of other runs, so that what was asked for arrives meanwhile. All but the first stage
-// happen under the subtable's lock. Before the use of a run whose rows are not all there, make(subtable, run, lock) is
-// called and says whether the index may have changed.
+// Cuts a part of the batch into runs and brings each through four stages: its index lines are asked for; its rows are
+// found and asked for; those that were not in their home lines likewise; use(run), in the order of the keys. Between two
+// stages of one run come other stages of other runs, so that what was asked for arrives meanwhile. All but the first
+// stage happen under the subtable's lock. Before the use of a run whose rows are not all there, make(subtable, run,
+// lock) is called and says whether the index may have changed. With `put_off`, keys whose subtable somebody else holds
+// are left for later, and noted there.
 template <class Lock, class Make, class Use>
-void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Make make, Use use) {
+void SparseTable::for_each_run_of(Part part, std::span<const Key> keys, size_t touched_bytes, Make make, Use use,
+                                  std::vector<Part>* put_off) {
   const size_t limit = run_limit(touched_bytes);
   Run ring[kRing];
   auto run = [&](size_t number) -> Run& { return ring[number % kRing]; };
-  size_t next_key = 0;
+  size_t next_key = part.begin;
   size_t asked = 0;  // runs that are through a stage
   size_t found = 0;
   size_t late = 0;
   size_t used = 0;
   auto ask = [&] {
-    while (asked < found + kLinesAhead && next_key < keys.size()) {
-      begin_run(keys, next_key, limit, run(asked));
+    while (asked < found + kLinesAhead && next_key < part.end) {
+      begin_run(keys.first(part.end), next_key, limit, run(asked));
       next_key += run(asked++).size;
     }
+  };
+  auto leave = [&](uint32_t subtable) {
+    Part left{run(used).first, 0};
+    while (used < asked && run(used).subtable == subtable) {
+      left.end = run(used).first + run(used).size;
+      found = late = ++used;
+      ask();
+    }
+    put_off->push_back(left);
   };
   for (ask(); used < asked;) {
     const uint32_t number = run(used).subtable;
     Subtable& subtable = *subtables_[number];
-    size_t rows_ahead = kRowsAhead;
-    for (Lock lock(subtable.lock); used < asked && run(used).subtable == number;) {
+    Lock lock(subtable.lock, std::defer_lock);
+    if constexpr (std::is_same_v<Lock, Reading>) {
+      if (put_off != nullptr && !lock.try_lock()) {
+        leave(number);
+        continue;
+      }
+    }
+    if (!lock.owns_lock()) lock.lock();
+    for (size_t rows_ahead = kRowsAhead; used < asked && run(used).subtable == number;) {
       while (found < asked && found < used + rows_ahead && run(found).subtable == number) {
         find_rows(subtable, run(found++), touched_bytes);
         ask();
@@ -220,6 +238,21 @@ void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, 
       }
       use(run(used++));
     }
+  }
+}
+
+// Pushes go through subtables in the same order; a pull that waited for one would stay behind it to the end, and the
+// kernel may take a hundred times as long over a push as usual (it copies each page that a snapshot shares). So a pull
+// goes on and comes back. A push does not: a key that stands twice must get its gradients in their order.
+template <class Lock, class Make, class Use>
+void SparseTable::for_each_run(std::span<const Key> keys, size_t touched_bytes, Make make, Use use) {
+  const Part all{0, keys.size()};
+  if constexpr (std::is_same_v<Lock, Reading>) {
+    std::vector<Part> put_off;
+    for_each_run_of<Lock>(all, keys, touched_bytes, make, use, &put_off);
+    for (const Part& part : put_off) for_each_run_of<Lock>(part, keys, touched_bytes, make, use, nullptr);
+  } else {
+    for_each_run_of<Lock>(all, keys, touched_bytes, make, use, nullptr);
   }
 }
 
@@ -263,8 +296,7 @@ void SparseTable::copy_out(const Run& run, std::span<const Key> keys, float* out
 
 void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing missing, std::vector<Key>* made) {
   FLOTA_CHECK(out.size() == keys.size() * dim_, "pull: the output has another size than the keys ask for");
-  using Lock = std::shared_lock<ReadWriteLock>;
-  auto make = [&](Subtable& subtable, Run& run, Lock& lock) {
+  auto make = [&](Subtable& subtable, Run& run, Reading& lock) {
     if (missing == Missing::kInitial || !spec_.admission.admits_all()) return false;
     lock.unlock();
     {
@@ -277,13 +309,13 @@ void SparseTable::pull(std::span<const Key> keys, std::span<float> out, Missing 
     refind(subtable, run);
     return true;
   };
-  for_each_run<Lock>(keys, weight_bytes_, make, [&](const Run& run) { copy_out(run, keys, out.data()); });
+  for_each_run<Reading>(keys, weight_bytes_, make, [&](const Run& run) { copy_out(run, keys, out.data()); });
 }
 
 std::vector<Key> SparseTable::missing(std::span<const Key> keys) {
   std::vector<Key> found;
   auto make = [](const Subtable&, const Run&, const auto& /*lock*/) { return false; };
-  for_each_run<std::shared_lock<ReadWriteLock>>(keys, weight_bytes_, make, [&](const Run& run) {
+  for_each_run<Reading>(keys, weight_bytes_, make, [&](const Run& run) {
     if (run.whole) return;
     for (size_t i = 0; i < run.size; ++i) {
       if (run.row[i] == nullptr) found.push_back(keys[run.first + i]);
@@ -356,7 +388,7 @@ void SparseTable::push(PushKind kind, const Step& step, std::span<const Key> key
     create_missing(subtable, run);
     return true;
   };
-  for_each_run<std::unique_lock<ReadWriteLock>>(keys, touched_bytes, make, [&](const Run& run) {
+  for_each_run<Writing>(keys, touched_bytes, make, [&](const Run& run) {
     const float* run_values = values + run.first * dim_;
     const uint64_t seen = std::max(step.step, subtables_[run.subtable]->era);
     if (!gradient) {

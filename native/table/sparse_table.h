@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
@@ -135,6 +137,17 @@ class SparseTable {
     unsigned __int128 end;
   };
 
+  // Of the keys of a batch.
+  struct Part {
+    size_t begin;
+    size_t end;
+  };
+  using Reading = std::shared_lock<ReadWriteLock>;
+  using Writing = std::unique_lock<ReadWriteLock>;
+
+  template <class Lock, class Make, class Use>
+  void for_each_run_of(Part part, std::span<const Key> keys, size_t touched_bytes, Make make, Use use,
+                       std::vector<Part>* put_off);
   template <class Lock, class Make, class Use>
   void for_each_run(std::span<const Key> keys, size_t touched_bytes, Make make, Use use);
   void copy_out(const Run& run, std::span<const Key> keys, float* out) const;

@@ -48,6 +48,19 @@ BOOST_AUTO_TEST_CASE(readers_share) {
   lock.unlock_shared();
 }
 
+BOOST_AUTO_TEST_CASE(who_may_go_elsewhere_does_not_wait_for_a_writer) {
+  ReadWriteLock lock;
+  {
+    std::unique_lock writing(lock);
+    BOOST_TEST(!lock.try_lock_shared());
+  }
+  BOOST_TEST(lock.try_lock_shared());
+  BOOST_TEST(lock.try_lock_shared());
+  lock.unlock_shared();
+  lock.unlock_shared();
+  std::unique_lock nobody_is_left(lock);
+}
+
 BOOST_AUTO_TEST_CASE(readers_who_never_pause_do_not_keep_a_writer_out) {
   ReadWriteLock lock;
   std::atomic<bool> written{false};

@@ -188,6 +188,41 @@ BOOST_AUTO_TEST_CASE(no_update_is_lost_and_no_row_is_seen_half_updated) {
   }
 }
 
+// What a pull leaves for later, because somebody writes there, must come into the places of its keys.
+BOOST_AUTO_TEST_CASE(a_pull_beside_pushes_gives_each_key_its_row) {
+  constexpr size_t kPushers = 2, kRounds = 300, kKeys = 3'000;
+  constexpr uint32_t kDim = 2;
+  SparseTable table(sparse_spec(kDim, RuleKind::kSgd));
+  std::vector<Key> keys(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) keys[i] = i;
+  std::vector<float> values(kKeys * kDim);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / kDim);
+  table.push(PushKind::kAssign, {1, 1, 0}, keys, values.data());
+  std::atomic<size_t> pushing{kPushers};
+  std::atomic<size_t> wrong{0};
+  in_threads(kPushers + 2, [&](size_t thread) {
+    if (thread < kPushers) {
+      for (uint64_t round = 1; round <= kRounds; ++round) {
+        table.push(PushKind::kAssign, {1, 1, round}, keys, values.data());
+      }
+      pushing.fetch_sub(1);
+      return;
+    }
+    auto asked = keys;
+    asked.insert(asked.end(), keys.begin(), keys.end());
+    // By subtable, as clients send them, and in any order.
+    std::shuffle(asked.begin(), asked.end(), std::mt19937_64(thread));
+    if (thread == kPushers) std::ranges::sort(asked, {}, [](Key key) { return hash_key(key); });
+    std::vector<float> out(asked.size() * kDim);
+    do {
+      std::ranges::fill(out, -1.0f);
+      table.pull(asked, out, Missing::kCreate);
+      for (size_t i = 0; i < out.size(); ++i) wrong += out[i] != static_cast<float>(asked[i / kDim]);
+    } while (pushing.load() > 0);
+  });
+  BOOST_TEST(wrong.load() == 0u);
+}
+
 // Adagrad's state counts gradients of 1: weights, state and counters must be of one moment.
 BOOST_AUTO_TEST_CASE(weights_state_and_counters_change_together) {
   constexpr uint32_t kDim = 8;
