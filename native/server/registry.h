@@ -47,6 +47,7 @@ struct HostedTable {
   std::mutex ordered;     // where changes must be made in the order in which they are written down
   std::mutex made_mutex;
   std::vector<Key> made;                        // rows that pulls have made and that could not be written down yet
+  std::atomic<bool> made_enough{false};         // so many of those that pulls make no more
   Deadline::Clock::time_point write_made_at{};  // not before
 
   // What a pull tells: it goes up with whatever changes the table, after the change. 0: dense, and some block was never

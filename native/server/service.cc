@@ -176,15 +176,18 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
 
   const size_t row_bytes = message.dim * sizeof(float);
   const size_t rows_bytes = message.count * row_bytes;
-  const Missing missing = message.create ? Missing::kCreate : Missing::kInitial;
   const uint64_t version = table->version();
   std::vector<Key> made;
   auto pull_rows = [&](std::span<const Key> keys, std::span<float> out) {
-    if (!message.create || journal_ == nullptr) return table->sparse->pull(keys, out, missing);
+    if (!message.create) return table->sparse->pull(keys, out, Missing::kInitial);
+    if (journal_ == nullptr) return table->sparse->pull(keys, out, Missing::kCreate);
     const auto passing = pass();
     made.clear();
-    table->sparse->pull(keys, out, missing, &made);
-    if (!made.empty()) record_made(*table, made);
+    // While the disk is full, memory for keys that are to be written is not without end: rows that are not made now are
+    // made by a later pull, or by a push, with the same values.
+    const bool enough = table->made_enough.load(std::memory_order_relaxed);
+    table->sparse->pull(keys, out, enough ? Missing::kInitial : Missing::kCreate, &made);
+    if (!made.empty() || enough) record_made(*table, made);
   };
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);

@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kMostMade = size_t{1} << 16;
 // While the disk is full.
 constexpr std::chrono::milliseconds kBetweenTries{100};
+constexpr size_t kEnoughMade = size_t{1} << 20;
 
 }  // namespace
 
@@ -59,6 +60,7 @@ void Service::record_made(HostedTable& table, std::span<const Key> made) {
   if (table.write_made_at > Deadline::Clock::now()) return;
   // Not written now: tried again later, with those that came since.
   if (!record_kept(table)) table.write_made_at = Deadline::Clock::now() + kBetweenTries;
+  table.made_enough.store(table.made.size() >= kEnoughMade, std::memory_order_relaxed);
 }
 
 // Requires: the table's made_mutex, or alone().

@@ -183,11 +183,11 @@ Entry* SparseTable::create(Subtable& subtable, uint32_t number, uint64_t positio
 }
 
 // Cuts a part of the batch into runs and brings each through four stages: its index lines are asked for; its rows are
-// found and asked for; those that were not in their home lines likewise; use(run), in the order of the keys. Between two
-// stages of one run come other stages of other runs, so that what was asked for arrives meanwhile. All but the first
-// stage happen under the subtable's lock. Before the use of a run whose rows are not all there, make(subtable, run,
-// lock) is called and says whether the index may have changed. With `put_off`, keys whose subtable somebody else holds
-// are left for later, and noted there.
+// found and asked for; those that were not in their home lines likewise; use(run), in the order of the keys. Between
+// two stages of one run come other stages of other runs, so that what was asked for arrives meanwhile. All but the
+// first stage happen under the subtable's lock. Before the use of a run whose rows are not all there, make(subtable,
+// run, lock) is called and says whether the index may have changed. With `put_off`, keys whose subtable somebody else
+// holds are left for later, and noted there.
 template <class Lock, class Make, class Use>
 void SparseTable::for_each_run_of(Part part, std::span<const Key> keys, size_t touched_bytes, Make make, Use use,
                                   std::vector<Part>* put_off) {

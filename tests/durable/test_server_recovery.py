@@ -3,6 +3,7 @@
 Deltas are whole numbers, so that float32 sums are exact in any order: one push lost or applied twice shows in the end.
 """
 
+import itertools
 import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from flota.admission import ShowClick
 from flota.durable import Durable, from_environment, keep_server
 from flota.eras import Shrinking
 from flota.errors import DiskFull, FlotaError, InvalidArgument
+from flota.initializer import Constant
 from flota.rules import SGD, Adagrad
 from flota.testing import LocalCluster
 from waiting import wait_until
@@ -180,6 +182,29 @@ def test_a_full_disk_refuses_changes_until_there_is_room_and_loses_none(durable)
             waiting.result(timeout=30)
         crash_and_restart(cluster)
         assert float(np.asarray(table.pull([1]))[0, 0]) == applied + 1
+
+
+def test_on_a_full_disk_pulls_give_rows_and_make_no_more_than_memory_is_meant_for(durable):
+    most, fresh = 1 << 20, itertools.count(10_000_000)
+    with durable() as cluster:
+        table = cluster.client(timeout=30).create_sparse_table("t", dim=1, rule=SGD(), init=Constant(3.0))
+        pid = cluster.servers[0].pid
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+        for begin in range(0, most, most // 16):
+            table.pull(np.arange(begin, begin + most // 16))
+
+        def pull_makes_a_row():
+            before = table.rows()
+            np.testing.assert_array_equal(table.pull(np.array([next(fresh)])), [[3.0]])
+            return table.rows() > before
+
+        wait_until(lambda: not pull_makes_a_row())
+        assert table.rows() >= most
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        wait_until(pull_makes_a_row)
+        rows = table.rows()
+        crash_and_restart(cluster)
+        assert table.rows() == rows
 
 
 def test_a_server_killed_while_it_writes_a_snapshot_has_the_one_before_and_the_log(durable, tmp_path):

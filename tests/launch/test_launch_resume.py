@@ -16,9 +16,10 @@ from launched import JOB_NAMES, PRELUDE, alive, clean_environment
 from flota.errors import InvalidArgument, SystemFailure
 from flota.launch import main
 from flota.launch.arguments import parse
-from flota.launch.durable import FAILED, FINISHED, DurableFolder, Record
+from flota.launch.durable import DurableFolder
 from flota.launch.hosts import free_ports
 from flota.launch.plan import make_plan
+from flota.launch.record import FAILED, FINISHED, Record
 from flota.launch.resuming import durable_place, how_to_resume, resumed_plan, resumed_record
 
 # Each process says what it was told. Servers keep something, as real ones do.

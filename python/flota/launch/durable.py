@@ -15,89 +15,25 @@ import contextlib
 import dataclasses
 import fcntl
 import itertools
-import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from flota.errors import InvalidArgument, SystemFailure
 from flota.launch.guard import runs
+from flota.launch.record import FINISHED, Record, draft_of, read, write
 
-FORMAT = 1
-
-RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
 OLD = ".old"
-_STATES = (RUNNING, FINISHED, FAILED, STOPPED)
 
-_RECORD, _DRAFT, _LOCK, _SERVERS = "job.json", "job.json.new", "lock", "server-*"
+_RECORD, _LOCK, _SERVERS = "job.json", "lock", "server-*"
 
 # A launch that was killed has a guard, which ends its processes before it lets go of the lock.
 _GUARD_WAIT = 10.0
 _LOOK = 0.02
-
-
-@dataclass(frozen=True)
-class Record:
-    """What ``job.json`` says."""
-
-    script: str
-    script_args: list[str]
-    server_num: int
-    worker_num: int
-    flags: dict[str, Any]  # those that a resumed job takes over where nothing else is said
-    folder: str  # where the launch was started: relative paths are from here
-    started: str
-    state: str = RUNNING
-    restarts: dict[str, int] = field(default_factory=dict)  # by process: its FLOTA_RESTARTS
-    kept: list[int] = field(default_factory=list)  # the servers that have kept something
-    flota: str = field(default_factory=lambda: metadata.version("flota"))
-    format: int = FORMAT
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether it is over, and what its servers kept is to stay."""
-        return self.state == FINISHED and bool(self.flags.get("keep_durable"))
-
-
-_TYPES = {
-    "script": str, "script_args": list, "server_num": int, "worker_num": int, "flags": dict, "folder": str,
-    "started": str, "state": str, "restarts": dict, "kept": list, "flota": str, "format": int,
-}  # fmt: skip
-
-
-def _read(file: Path) -> Record:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InvalidArgument(f"there is no job in {file.parent} to resume ({file} is not there)") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"cannot read {file}: {error}") from error
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{file} is damaged: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise InvalidArgument(f"{file} has format {found}, and this flota reads format {FORMAT} only")
-    wrong = [name for name, kind in _TYPES.items() if not isinstance(values.get(name), kind)]
-    wrong += sorted(set(values) - set(_TYPES))
-    if not wrong:
-        record = Record(**values)
-        right = {
-            "state": record.state in _STATES,
-            "restarts": all(isinstance(count, int) for count in record.restarts.values()),
-            "script_args": all(isinstance(word, str) for word in record.script_args),
-            "kept": all(isinstance(server, int) for server in record.kept),
-        }
-        if all(right.values()):
-            return record
-        wrong = [name for name, holds in right.items() if not holds]
-    raise InvalidArgument(f"{file} is damaged: {', '.join(wrong)} cannot be as written there")
 
 
 class DurableFolder:
@@ -153,7 +89,7 @@ class DurableFolder:
 
     def resume(self) -> Record:
         """What is to be gone on with; refused where that is over, another flota's, or not whole."""
-        record = _read(self.path / _RECORD)
+        record = read(self.path / _RECORD)
         if record.state == FINISHED:
             raise InvalidArgument(f"the job in {self.path} has finished: there is nothing to resume")
         mine = metadata.version("flota")
@@ -191,7 +127,7 @@ class DurableFolder:
             return None
         suffix = OLD
         with contextlib.suppress(InvalidArgument):
-            record = _read(self.path / _RECORD)
+            record = read(self.path / _RECORD)
             if record.is_kept:
                 names = (f".kept-{n}" for n in itertools.count(1))
                 suffix = next(name for name in names if not place(name).exists())
@@ -229,21 +165,10 @@ class DurableFolder:
         return self._write()
 
     def _write(self) -> str | None:
-        """Replaces ``job.json`` at once, or says why not: a full disk is no reason to end a job that runs."""
-        draft = self.path / _DRAFT
-        try:
-            with draft.open("w", encoding="utf-8") as file:
-                json.dump(dataclasses.asdict(self._known), file, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path / _RECORD)
-        except OSError as error:
-            return f"{self.path / _RECORD} could not be written: {error.strerror}"
-        return None
+        return write(self._known, self.path / _RECORD)
 
     def _refuse_others(self) -> None:
-        known = {_RECORD, _DRAFT, _LOCK, *(file.name for file in self.path.glob(_SERVERS))}
+        known = {_RECORD, draft_of(_RECORD), _LOCK, *(file.name for file in self.path.glob(_SERVERS))}
         others = sorted(file.name for file in self.path.iterdir() if file.name not in known)
         if others:
             raise InvalidArgument(
@@ -282,7 +207,7 @@ class DurableFolder:
 
 def _is_kept(path: Path) -> bool:
     with contextlib.suppress(InvalidArgument):  # a damaged one is no finished job's
-        return _read(path / _RECORD).is_kept
+        return read(path / _RECORD).is_kept
     return False
 
 

@@ -20,7 +20,8 @@ from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
 from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
-from flota.launch.running import Launch, Signals
+from flota.launch.running import Launch
+from flota.launch.signals import Signals
 from flota.launch.view import kind_of_view, say, show
 
 _MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 108

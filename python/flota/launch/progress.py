@@ -27,6 +27,7 @@ class WorkerProgress:
     loss: float | None = None
     nan_step: int | None = None  # the first step at which it reported a loss that is not a number
     finished: bool = False
+    nan_told: bool = False  # whoever watches has said so
     may_pass: bool = False  # it said that it ends for a reason that may have passed by now
     first: tuple[float, int] | None = None  # (time, samples) of its first report
     recent: deque[tuple[float, int]] = field(default_factory=deque)

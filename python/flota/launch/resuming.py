@@ -12,9 +12,9 @@ from typing import Any
 from flota import config
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
-from flota.launch.durable import RUNNING, Record
 from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
+from flota.launch.record import RUNNING, Record
 
 # Where processes run, how servers keep what they have and how long. Not part of it: what is this launch's alone, as its
 # view.

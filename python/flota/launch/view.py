@@ -64,6 +64,12 @@ def say(text: str) -> None:
     show(f"INFO {now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} launch] {text}")
 
 
+def tell(trouble: str | None) -> None:
+    """Says what went wrong without ending the job, if anything did."""
+    if trouble:
+        say(trouble)
+
+
 def show(text: str, *, error: bool = False) -> None:
     """Prints. Output that goes to a full disk is lost, and the job goes on."""
     try:

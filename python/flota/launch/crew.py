@@ -1,0 +1,52 @@
+"""The processes of this host, as those who care for them see them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flota import config
+from flota.launch.guard import Guard
+from flota.launch.plan import Plan
+from flota.launch.processes import Process
+from flota.launch.progress import Progress
+
+
+class Crew:
+    """Servers and workers of a plan, what they report, and how one of them is started."""
+
+    def __init__(self, plan: Plan, report: Path, guard: Guard, restarts: dict[str, int]) -> None:
+        """``restarts``: of each process by launches before this one."""
+        logs = Path(plan.arguments.log_dir)
+        self.processes = [
+            Process(member, logs / f"{member.role}log.{member.index}", guard, restarts.get(member.name, 0))
+            for member in plan.members
+        ]
+        self.servers = [process for process in self.processes if process.member.role == "server"]
+        self.workers = [process for process in self.processes if process.member.role == "worker"]
+        self.progress = Progress(report, [process.member.index for process in self.workers])
+        self.alone = plan.alone  # no other host has processes of this job
+        self.environments: dict[str, dict[str, str]] = {}  # by name; whoever starts them says
+        self.has_trained = False
+        self._arguments = plan.arguments
+
+    def start(self, process: Process) -> None:
+        arguments = self._arguments
+        runner = ["-m", "flota.paddle"] if arguments.paddle else []
+        command = [sys.executable, "-u", *runner, arguments.training_script, *arguments.training_script_args]
+        settings = {**self.environments[process.name], config.RESTARTS: str(process.next_restarts)}
+        process.start(command, config.child_environment(**settings))
+
+    def receive(self) -> None:
+        """Takes in what workers have reported."""
+        self.progress.receive()
+        self.has_trained = self.has_trained or self.progress.steps is not None
+
+    def training(self) -> list[Process]:
+        """The workers of this host that still need the servers."""
+        told = self.progress.workers
+        there = [worker for worker in self.workers if worker.running or worker.waiting]
+        return [worker for worker in there if not told[worker.member.index].finished]
+
+    def has_failed(self, process: Process) -> bool:
+        return process.status != 0 or (process in self.servers and bool(self.training()))
