@@ -60,8 +60,16 @@ test-native: $(PACKAGE) ## run the native tests alone
 	@scripts/setup target flota_tests
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
 
-test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name")
+# Two files at a time, but for the tests of jobs whose processes are killed and restarted: they watch the clock.
+ONE_BY_ONE := tests/cluster tests/durable tests/launch
+
+test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name": some of them, one after another)
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ONE_BY_ONE:%=--ignore=%)
+	@$(BIN)/python -m pytest $(ONE_BY_ONE)
+else
 	@$(BIN)/python -m pytest $(ARGS)
+endif
 
 failures: $(PACKAGE) ## run the whole kill matrix (an hour) and write docs/failures.md (ARGS="--only sync kill")
 	@$(BIN)/python tests/cluster/failures.py run $(ARGS)

@@ -7,6 +7,17 @@ import pytest
 import flota.paddle as paddle
 
 
+@pytest.fixture(autouse=True)
+def same_mode() -> Iterator[None]:
+    """A test that turns static mode on or off does so for itself."""
+    dynamic = paddle.in_dynamic_mode()
+    yield
+    if dynamic:
+        paddle.disable_static()
+    else:
+        paddle.enable_static()
+
+
 @pytest.fixture
 def program() -> "Iterator[paddle.static.Program]":
     """Static mode, with a program, names and a scope of the test's own."""
