@@ -8,14 +8,11 @@ import flota.paddle as paddle
 
 
 @pytest.fixture(autouse=True)
-def same_mode() -> Iterator[None]:
-    """A test that turns static mode on or off does so for itself."""
-    dynamic = paddle.in_dynamic_mode()
+def dynamic() -> Iterator[None]:
+    """Operations compute at once, unless a test says otherwise, for itself."""
+    paddle.disable_static()
     yield
-    if dynamic:
-        paddle.disable_static()
-    else:
-        paddle.enable_static()
+    paddle.disable_static()
 
 
 @pytest.fixture

@@ -74,7 +74,6 @@ def assert_same(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_an_operation_gives_the_references_numbers_and_gradients(case: Case) -> None:
-    mode.disable_static()
     gradients = expected(case, "gradient")
 
     def made(key: str, value: Any) -> Any:
