@@ -2,10 +2,10 @@
 
 Training: samples a second of the click-through model of train_ctr.py, with redo log and snapshots over without, by
 turns, best of some rounds. Bar: 0.9. Snapshot: of ten million rows (dim 16, Adagrad) while one process pulls and
-another pushes: the longest pull of all rounds (bar: 50 ms), up to some seconds after it, in which the old one is removed
-and pages are laid together; and the time beside that of writing as many bytes and syncing them, by turns under the same traffic, best of each
-(bar: 3 times). The longest pull beside that file is told apart; pages may still be laid together then. Recovery: of that
-snapshot beside reading its file, both from the disk (bar: 3 times).
+another pushes: the longest pull of all rounds (bar: 50 ms), up to some seconds after it, in which the old one is
+removed and pages are laid together; and the time beside that of writing as many bytes and syncing them, by turns under
+the same traffic, best of each (bar: 3 times). The longest pull beside that file is told apart; pages may still be laid
+together then. Recovery: of that snapshot beside reading its file, both from the disk (bar: 3 times).
 """
 
 from __future__ import annotations
