@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flota.errors import InvalidArgument
+from flota.launch.engines import ENGINES, LOCAL, Flag
+from flota.launch.parser import Parser, above_zero, count, port, seconds
 from flota.launch.restarts import DEFAULT_RESTARTS
 
 _HETER = ("heter_workers", "heter_worker_num", "heter_devices")
 _NO_HETER = "flota has one kind of worker, which may use GPUs (--gpus): there are no heter workers"
-
-_NO_SCRIPT = "\0"
 
 VIEWS = ("auto", "live", "plain", "none")
 
@@ -37,6 +35,8 @@ class Arguments:
     max_restarts: int
     no_durable: bool
     nproc_per_node: int | None
+    on: str
+    own: Mapping[str, Any]  # flags of the engine alone, by their names
     paddle: bool
     resume: bool
     server_num: int | None
@@ -51,113 +51,21 @@ class Arguments:
     view: str
 
 
-class _Once(argparse.Action):
-    """Keeps a flag's value; another value for it, also by an alias, is refused: one of the two would be ignored."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        seen: dict[str, Any] = namespace.__dict__.setdefault("_seen", {})
-        if seen.setdefault(self.dest, values) != values:
-            parser.error(f"{option}={values} contradicts {self.option_strings[0]}={seen[self.dest]}, given before it")
-        setattr(namespace, self.dest, values)
-
-
-def _count(text: str) -> int | None:
-    """A number that may be left empty, as scripts do with a variable that is not set."""
-    if not text.strip():
-        return None
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"must not be negative, not {number}")
-    return number
-
-
-_count.__name__ = "number"  # argparse's word for it in "invalid number value: 'two'"
-
-
-def _port(text: str) -> int | None:
-    number = _count(text)
-    if number is not None and not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"a port is between 1 and 65535, not {number}")
-    return number
-
-
-_port.__name__ = "port"
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < 1e6:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text}")
-    return number
-
-
-_seconds.__name__ = "number"
-
-
-def _above_zero(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"must be above 0 and below 1e9, not {text}")
-    return number
-
-
-_above_zero.__name__ = "number"
-
-
-class _Parser:
-    """An argparse parser whose flags may be written with dashes, and which knows the nearest name of a misspelt one."""
-
-    def __init__(self, prog: str) -> None:
-        self.argparse = argparse.ArgumentParser(
-            prog=prog,
-            description="Start the servers and workers of a job, show how they do, and stop them together.",
-            usage="%(prog)s [flags] train.py [arguments of train.py]",
-            epilog="The job's secret comes from FLOTA_SECRET or FLOTA_SECRET_FILE, certificates also from FLOTA_CERTS "
-            "or FLOTA_TLS_*; a job on one host makes its own.",
-            allow_abbrev=False,
-        )
-        self.flags: list[str] = []
-
-    def add(self, group: argparse._ArgumentGroup, *names: str, **options: Any) -> None:
-        """Adds a flag under all its names, each with underscores and with dashes."""
-        spellings = [spelling for name in names for spelling in (name, "--" + name[2:].replace("_", "-"))]
-        self.flags += spellings
-        options.setdefault("action", _Once)
-        group.add_argument(*dict.fromkeys(spellings), **options)
-
-    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        words = sys.argv[1:] if argv is None else list(argv)
-        # argparse has no script that may be left out before arguments that are not its own: one is put at the end, and
-        # is the script exactly when there is no other.
-        known, unknown = self.argparse.parse_known_args([*words, _NO_SCRIPT] if "--resume" in words else words)
-        if known.training_script == _NO_SCRIPT:
-            known.training_script = ""
-        elif "--resume" in words:
-            known.training_script_args.pop()
-        if unknown:
-            flag = unknown[0].partition("=")[0]
-            near = difflib.get_close_matches(flag, self.flags, n=1)
-            self.argparse.error(f"there is no flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
-        return known
-
-
-def _parser(prog: str) -> _Parser:
-    parser = _Parser(prog)
+def _parser(prog: str) -> Parser:
+    parser = Parser(prog)
     job = parser.argparse.add_argument_group("the job")
     parser.add(
-        job, "--server_num", type=_count, metavar="N", help="servers of the whole job; one for each host unless said"
+        job, "--server_num", type=count, metavar="N", help="servers of the whole job; one for each host unless said"
     )
     parser.add(
-        job, "--worker_num", "--trainer_num", type=_count, metavar="N",
+        job, "--worker_num", "--trainer_num", type=count, metavar="N",
         help="workers of the whole job; unless said, one for each of --gpus or each host",
     )  # fmt: skip
     parser.add(
         job, "--gpus", "--devices", metavar="LIST",
         help="0,1,…: the i-th worker of this host sees device i of these alone",
     )  # fmt: skip
-    parser.add(job, "--nproc_per_node", type=_count, metavar="N", help="workers of each host")
+    parser.add(job, "--nproc_per_node", type=count, metavar="N", help="workers of each host")
 
     hosts = parser.argparse.add_argument_group("several hosts", "Give the same command on each of them.")
     parser.add(hosts, "--servers", default="", metavar="LIST", help="host:port,… of every server; ports from 6170")
@@ -171,7 +79,7 @@ def _parser(prog: str) -> _Parser:
         "beside --servers or --workers, the address among theirs that this host has",
     )  # fmt: skip
     parser.add(
-        hosts, "--http_port", type=_port, metavar="PORT",
+        hosts, "--http_port", type=port, metavar="PORT",
         help="port of PADDLE_GLOO_HTTP_ENDPOINT, an address kept for the script's own use",
     )  # fmt: skip
 
@@ -190,7 +98,7 @@ def _parser(prog: str) -> _Parser:
         here, "--paddle", action="store_true", help="in the job's processes `import paddle` is flota's front end for it"
     )
     parser.add(
-        here, "--timeout", type=_seconds, default=10.0, metavar="SECONDS",
+        here, "--timeout", type=seconds, default=10.0, metavar="SECONDS",
         help="time that processes have to end before they are killed (default: 10)",
     )  # fmt: skip
     parser.add(
@@ -200,6 +108,7 @@ def _parser(prog: str) -> _Parser:
         here, "--no_view", dest="view", action="store_const", const="none", default="auto", help="same as --view none"
     )
 
+    _add_engines(parser)
     refused = parser.argparse.add_argument_group(
         "refused unless empty", f"{', '.join('--' + name for name in _HETER)}: {_NO_HETER}"
     )
@@ -211,12 +120,58 @@ def _parser(prog: str) -> _Parser:
     return parser
 
 
-def _add_recovery(parser: _Parser) -> None:
+def _add_engines(parser: Parser) -> None:
+    where = parser.argparse.add_argument_group("where it runs")
+    parser.add(
+        where, "--on", choices=tuple(ENGINES), default=LOCAL, metavar="ENGINE",
+        help=f"{', '.join(ENGINES)} (default: {LOCAL}, the hosts on which this command is given)",
+    )  # fmt: skip
+    added: set[str] = set()
+    for engine in ENGINES.values():
+        new = [flag for flag in engine.flags if flag.name not in added]
+        group = parser.argparse.add_argument_group(engine.title) if new else None
+        for flag in new:
+            added.add(flag.name)
+            assert group is not None
+            if flag.switch:
+                parser.add(group, flag.name, action="store_true", help=flag.help)
+            else:
+                parser.add(group, flag.name, type=flag.type, metavar=flag.metavar, help=flag.help)
+
+
+def _own_flags(given: dict[str, Any]) -> dict[str, Any]:
+    """Takes the flags that only some engines have out of what was given; one that the engine has not is refused."""
+    engine = ENGINES[given["on"]]
+    own = {flag.key: flag for flag in engine.flags}
+    found: dict[str, Any] = {flag.key: False if flag.switch else flag.default for flag in engine.flags}
+    for flag in {flag.key: flag for other in ENGINES.values() for flag in other.flags}.values():
+        value = given.pop(flag.key)
+        if value is None or value is False or value == "":
+            continue
+        if flag.key not in own:
+            raise InvalidArgument(f"{flag.name}={value}: {_who_takes(flag)}, not --on {given['on']}")
+        found[flag.key] = value
+    return found
+
+
+def _who_takes(flag: Flag) -> str:
+    takers = [name for name, engine in ENGINES.items() if flag in engine.flags]
+    return f"it is for --on {' or '.join(takers)}"
+
+
+def _refuse_what_would_not_act(given: dict[str, Any], defaults: dict[str, Any]) -> None:
+    engine = ENGINES[given["on"]]
+    for name in sorted(set().union(*(other.takes for other in ENGINES.values())) - engine.takes):
+        if given[name] not in (defaults[name], "", None):
+            raise InvalidArgument(f"--{name}={given[name]} does nothing under --on {given['on']}: leave it out")
+
+
+def _add_recovery(parser: Parser) -> None:
     recovery = parser.argparse.add_argument_group(
         "when a process dies", "It is started again; servers come back with all they had, from what they keep on disk."
     )
     parser.add(
-        recovery, "--max_restarts", type=_count, default=DEFAULT_RESTARTS, metavar="N",
+        recovery, "--max_restarts", type=count, default=DEFAULT_RESTARTS, metavar="N",
         help="how often a process is started again before the job ends (default: %(default)s; 0: never)",
     )  # fmt: skip
     parser.add(
@@ -233,11 +188,9 @@ def _add_recovery(parser: _Parser) -> None:
         help="servers answer only when the disk has it, so that it outlives the host and not the process alone",
     )  # fmt: skip
     parser.add(
-        recovery, "--snapshot_seconds", type=_above_zero, metavar="S", help="seconds between two snapshots of a server"
+        recovery, "--snapshot_seconds", type=above_zero, metavar="S", help="seconds between two snapshots of a server"
     )
-    parser.add(
-        recovery, "--snapshot_mb", type=_above_zero, metavar="M", help="MiB of log after which a snapshot is due"
-    )
+    parser.add(recovery, "--snapshot_mb", type=above_zero, metavar="M", help="MiB of log after which a snapshot is due")
     parser.add(
         recovery, "--keep_durable", action="store_true", help="leave what servers kept, also when the job has finished"
     )
@@ -253,7 +206,8 @@ def _refuse_without_durable(arguments: Arguments) -> None:
 
 def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     """Reads the command line. What is no number, no flag or no file is refused here; what contradicts, by the plan."""
-    given = vars(_parser(prog).parse(argv))
+    parser = _parser(prog)
+    given = vars(parser.parse(argv))
     given.pop("_seen", None)
     for name in _HETER:
         value = given.pop(name)
@@ -262,11 +216,13 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     given["gpus"] = given["gpus"] or None
     if given["max_restarts"] is None:
         given["max_restarts"] = DEFAULT_RESTARTS
-    arguments = Arguments(**given)
+    own = _own_flags(given)
+    _refuse_what_would_not_act(given, {name: parser.argparse.get_default(name) for name in given})
+    arguments = Arguments(own=own, **given)
     _refuse_without_durable(arguments)
     if arguments.resume and not arguments.training_script:
         return arguments
     script = Path(arguments.training_script)
-    if not script.is_file():
+    if ENGINES[arguments.on].has_script and not script.is_file():
         raise InvalidArgument(f"there is no script {script} (in {Path.cwd()})")
     return arguments

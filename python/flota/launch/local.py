@@ -1,19 +1,16 @@
-"""One launch on one host: from the command line to its exit status."""
+"""One launch on one host: from its arguments to its exit status."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
-import signal
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from flota.errors import FlotaError, InvalidArgument, SystemFailure
-from flota.launch.arguments import Arguments, parse
+from flota.errors import SystemFailure
+from flota.launch.arguments import Arguments
 from flota.launch.durable import OLD, DurableFolder
 from flota.launch.environment import configuration_table
 from flota.launch.guard import Guard
@@ -96,8 +93,8 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         raise
 
 
-def _launch(argv: Sequence[str] | None, prog: str) -> int:
-    asked = parse(argv, prog)
+def launch(asked: Arguments) -> int:
+    """Runs the job, or this host's part of it, to its end."""
     view = kind_of_view(asked.view)
     plan = make_plan(asked)
     durable: DurableFolder | None
@@ -115,29 +112,3 @@ def _launch(argv: Sequence[str] | None, prog: str) -> int:
         folder = held.enter_context(_private_folder())
         guard = held.enter_context(contextlib.closing(Guard(folder, durable.lock if durable else None)))
         return Launch(plan, folder, guard, signals, durable).run(view)
-
-
-def _flush() -> None:
-    """What a full disk has not taken by now is given up: at exit, Python would make a failure of it."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def main(argv: Sequence[str] | None = None, prog: str = "flota launch") -> int:
-    """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused."""
-    try:
-        status = _launch(argv, prog)
-        _flush()
-        return status
-    except FlotaError as error:
-        print(f"flota launch: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InvalidArgument) else 1
-    except BrokenPipeError:
-        # Who read the output is gone. All processes are stopped; nothing more can be said, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE

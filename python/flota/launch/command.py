@@ -1,0 +1,40 @@
+"""The command ``flota launch``: from the command line to its exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from flota.errors import FlotaError, InvalidArgument
+from flota.launch.arguments import parse
+from flota.launch.engines import ENGINES
+
+
+def _flush() -> None:
+    """What a full disk has not taken by now is given up: at exit, Python would make a failure of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "flota launch") -> int:
+    """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused."""
+    try:
+        asked = parse(argv, prog)
+        status: int = import_module(ENGINES[asked.on].module).launch(asked)
+        _flush()
+        return status
+    except FlotaError as error:
+        print(f"flota launch: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InvalidArgument) else 1
+    except BrokenPipeError:
+        # Who read the output is gone. All processes are stopped; nothing more can be said, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
