@@ -12,11 +12,11 @@ PACKAGE := build/.stamp-package
 FORMATTED = $(shell find native tests/native tests/fuzz benchmarks/native -name '*.h' -o -name '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-native test-python check check-ruff check-mypy check-clang-format check-layers \
+.PHONY: help setup demo test test-native test-python cluster-tests check check-ruff check-mypy check-clang-format check-layers \
         format stubs bench failures chaos sanitize wheel clean distclean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 # --- set-up ---
 
@@ -61,7 +61,7 @@ test-native: $(PACKAGE) ## run the native tests alone
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
 
 # Two files at a time, but for the tests of jobs whose processes are killed and restarted: they watch the clock.
-ONE_BY_ONE := tests/cluster tests/durable tests/launch
+ONE_BY_ONE := tests/cluster tests/durable tests/engines tests/launch
 
 test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name": some of them, one after another)
 ifeq ($(strip $(ARGS)),)
@@ -70,6 +70,10 @@ ifeq ($(strip $(ARGS)),)
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif
+
+cluster-tests: $(PACKAGE) ## run the tests of jobs on several hosts (installs sshd, OpenMPI, Slurm)
+	@scripts/engines
+	@$(BIN)/python -m pytest tests/engines $(ARGS)
 
 failures: $(PACKAGE) ## run the whole kill matrix (an hour) and write docs/failures.md (ARGS="--only sync kill")
 	@$(BIN)/python tests/cluster/failures.py run $(ARGS)
