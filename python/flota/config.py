@@ -11,6 +11,7 @@ from flota.errors import InvalidArgument
 SECRET = "FLOTA_SECRET"
 SECRET_FILE = "FLOTA_SECRET_FILE"
 CERTS = "FLOTA_CERTS"
+CERTS_TEXT = "FLOTA_CERTS_TEXT"
 TLS_CERTIFICATE = "FLOTA_TLS_CERTIFICATE"
 TLS_KEY = "FLOTA_TLS_KEY"
 TLS_AUTHORITY = "FLOTA_TLS_AUTHORITY"
@@ -34,9 +35,9 @@ DEFAULT_SNAPSHOT_MB = 256.0
 
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
-PROTECTION = (CERTS, *TLS_FILES, INSECURE)
+PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
 # What a command of the user's has no use for: it is given data, not the job.
-_KEPT_BACK = (SECRET, SECRET_FILE, CERTS, *TLS_FILES)
+_KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
 
 def job_secret() -> str:
@@ -76,9 +77,17 @@ def certs_folder() -> str:
     return folder
 
 
+def certs_text() -> str:
+    """A set of certificates itself, as ``flota certs --text`` prints it: ``FLOTA_CERTS_TEXT``, or nothing."""
+    text = os.environ.get(CERTS_TEXT, "")
+    if text and (others := [name for name in (CERTS, *TLS_FILES) if os.environ.get(name)]):
+        raise InvalidArgument(f"{CERTS_TEXT} is a set of certificates, and {others[0]} names another: set one")
+    return text
+
+
 def has_certificates() -> bool:
     """Whether the environment names certificates, and so asks for TLS."""
-    return bool(certs_folder() or tls_files())
+    return bool(certs_folder() or certs_text() or tls_files())
 
 
 def insecure() -> bool:
