@@ -1,8 +1,9 @@
 """How traffic between hosts is protected: which certificates a process uses, or that it may do without.
 
 What is passed to a function wins over the environment; of that, ``FLOTA_CERTS`` names a folder that ``flota certs``
-made, ``FLOTA_CERTS_TEXT`` is such a set itself, ``FLOTA_TLS_*`` names single files, and ``FLOTA_INSECURE=1`` allows traffic in the clear. Where none of them is there,
-the core refuses every connection that would leave this host (docs/security.md).
+made, ``FLOTA_CERTS_TEXT`` is such a set itself, ``FLOTA_TLS_*`` names single files, and ``FLOTA_INSECURE=1`` allows
+traffic in the clear. Where none of them is there, the core refuses every connection that would leave this host
+(docs/security.md).
 """
 
 from __future__ import annotations

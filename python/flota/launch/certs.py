@@ -60,7 +60,8 @@ def _explain(folder: Path, hosts: Sequence[str], days: int, *, client: bool) -> 
         [
             f"made {folder}: certificates for {', '.join(hosts)}, valid for {days} days",
             f"  hosts of servers need {server}, those of workers {worker}",
-            f"  {certificates.AUTHORITY_KEY} signs further ones: no process of a job needs it; keep it to yourself or delete it",
+            f"  {certificates.AUTHORITY_KEY} signs further ones: no process of a job needs it; keep it to yourself or "
+            "delete it",
             f"next: export {config.CERTS}={folder.resolve()}   on every host, for all processes of the job",
             f"  or: flota launch --certs {folder} …",
         ]

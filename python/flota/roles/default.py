@@ -5,8 +5,9 @@ from __future__ import annotations
 from flota.errors import InvalidArgument
 from flota.roles.beside import is_beside_a_rank
 from flota.roles.environment import ROLE, PaddleCloudRoleMaker, in_a_job
-from flota.roles.mpi import MPISymmetricRoleMaker, ranks_of_mpi
+from flota.roles.mpi import MPISymmetricRoleMaker, ranks_of_mpi, under_mpi
 from flota.roles.placement import LocalRoleMaker, RoleMaker
+from flota.roles.slurm import SlurmRoleMaker, tasks_of_slurm
 
 _told: RoleMaker | None = None
 
@@ -32,7 +33,8 @@ def default_role_maker() -> RoleMaker:
 
     A launcher's word counts most: it may have been started by mpirun itself, and its processes are no ranks. The list
     of servers without a role is a job too, one set up wrongly: taken as local, each of its processes would train alone
-    and nobody would notice. mpirun around a single process is no job: it is run for something else.
+    and nobody would notice. mpirun or srun around a single process is no job: it is run for something else. mpirun
+    within Slurm is what started this process, so it counts before that.
     """
     if told := role_maker_told():
         return told
@@ -40,4 +42,6 @@ def default_role_maker() -> RoleMaker:
         return MPISymmetricRoleMaker()
     if in_a_job():
         return PaddleCloudRoleMaker()
-    return MPISymmetricRoleMaker() if ranks_of_mpi() > 1 else LocalRoleMaker()
+    if under_mpi():
+        return MPISymmetricRoleMaker() if ranks_of_mpi() > 1 else LocalRoleMaker()
+    return SlurmRoleMaker() if tasks_of_slurm() > 1 else LocalRoleMaker()
