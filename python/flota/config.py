@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from flota.errors import InvalidArgument
@@ -202,3 +204,51 @@ def lend_modules(folder: str) -> None:
     rest = os.environ.get("PYTHONPATH", "")
     if folder not in rest.split(os.pathsep):
         os.environ["PYTHONPATH"] = folder + (os.pathsep + rest if rest else "")
+
+
+# What processes on other hosts are told by those that start them there, where the engine does not tell them all: the
+# job's settings, and where Python finds modules.
+_CARRIED = ("FLOTA_", "OMP_NUM_THREADS", "PYTHONPATH")
+_OWN = (REPORT, RESTARTS, DURABLE_DIR)  # of one process or host
+
+
+def carried_names() -> list[str]:
+    """The names of this process's settings that hold for the whole job."""
+    return [name for name in os.environ if name.startswith(_CARRIED) and name not in _OWN]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Nodes that Slurm has given this job, as it lists them."""
+
+    job: str
+    nodes: str
+    components: int
+
+
+def slurm_allocation() -> Allocation | None:
+    """The one that this process runs in."""
+    job, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
+    if not job or not nodes:
+        return None
+    components = os.environ.get("SLURM_HET_SIZE") or "1"
+    return Allocation(job, nodes, int(components) if components.isdecimal() else 1)
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str  # as the engine knows it
+    first: bool
+
+
+def leave_engine() -> Node:
+    """Who this process is to mpirun or srun. From here on neither it nor what it starts is a rank or a task of theirs:
+    several processes that all said they were would be in each other's way."""
+    rank = os.environ.get("OMPI_COMM_WORLD_RANK")
+    place = rank or os.environ.get("SLURM_NODEID") or "0"
+    node = os.environ.get("SLURMD_NODENAME", "") if rank is None else ""
+    if node:
+        os.environ[POD_IP] = node  # the lists are of Slurm's names, whatever the host calls itself
+    for variable in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PRTE_", "SLURM_"))]:
+        del os.environ[variable]
+    return Node(node or socket.gethostname(), place == "0")

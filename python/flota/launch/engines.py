@@ -15,6 +15,13 @@ from flota.launch.parser import above_zero, count
 LOCAL = "local"
 
 _JOB = frozenset({"server_num", "worker_num", "paddle"})
+# Of an engine that runs a launch on each host (flota.launch.nodes).
+ON_EACH_HOST = frozenset(
+    {
+        "certs", "durable", "durable_sync", "gpus", "insecure", "keep_durable", "log_dir", "max_restarts", "no_durable",
+        "paddle", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,9 @@ class Flag:
     @property
     def key(self) -> str:
         return self.name[2:]
+
+
+HOSTS = Flag("--hosts", "hosts.yaml, or h1,h2,…: where the job runs", "LIST")
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,22 @@ ENGINES: dict[str, Engine] = {
             "max_restarts", "no_durable", "nproc_per_node", "resume", "servers", "snapshot_mb", "snapshot_seconds",
             "timeout", "view", "workers",
         },
+    ),
+    "mpi": Engine(
+        "flota.launch.mpi",
+        "Open MPI",
+        _JOB | ON_EACH_HOST | {"nproc_per_node"},
+        (
+            HOSTS,
+            Flag("--hostfile", "mpirun's file of hosts; slots=N: that many workers", "FILE"),
+            Flag("--mpirun_flags", "more flags for mpirun", "FLAGS"),
+        ),
+    ),
+    "slurm": Engine(
+        "flota.launch.slurm",
+        "Slurm",
+        _JOB | ON_EACH_HOST | {"nproc_per_node"},
+        (Flag("--slurm_flags", "flags for srun in an allocation, else for salloc: --nodes=3 …", "FLAGS"),),
     ),
 }  # fmt: skip
 
