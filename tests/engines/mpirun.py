@@ -18,10 +18,9 @@ _PORT = 22
 
 
 @contextmanager
-def mpi_hosts(folder: Path, count: int) -> Iterator[Hosts]:
+def mpi_hosts(folder: Path, count: int, private: Sequence[str] = ()) -> Iterator[Hosts]:
     """``count`` hosts between which root goes without a password, as mpirun's do."""
-    # mpirun's folders of a job have names that hosts with a file system in common must not share.
-    with Hosts(folder, count, private=["/root/.ssh", "/run/sshd", "/tmp/ompi"]) as hosts:
+    with Hosts(folder, count, private=["/root/.ssh", "/run/sshd", *private]) as hosts:
         key = folder / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=20)
         for host in hosts:
@@ -60,12 +59,13 @@ def mpirun(
     count = ranks or len(hosts)
     slots = -(-count // len(hosts))
     machines.write_text("".join(f"{host.name} slots={slots}\n" for host in hosts))
-    command = ["mpirun", "--hostfile", str(machines), "-n", str(count), "--map-by", "node", *flags, *words]
+    command = ["mpirun", "--hostfile", str(machines), "-n", str(count), "--map-by", "node", "--bind-to", "none"]
+    command += [*flags, *map(str, words)]
     return hosts[0].start(command, cwd=cwd, env=mpi_environment(env))
 
 
 def mpi_environment(env: Mapping[str, str]) -> dict[str, str]:
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    # As few of the machine's cores as there are, nobody waits for a rank by spinning.
+    # Hosts of one machine have few cores between them: nobody is to wait by spinning.
     gentle = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
     return {**os.environ, "OMP_NUM_THREADS": "1", **allowed, **gentle, **env}
