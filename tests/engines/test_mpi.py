@@ -167,7 +167,7 @@ def test_nothing_is_left_when_one_process_is_killed(hosts, tmp_path, who, victim
     else:
         os.kill(rank if victim == "a rank" else server, signal.SIGKILL)
     if victim == "a server":
-        wait_until(lambda: not Path(f"/proc/{server}").exists(), timeout=10)
+        wait_until(lambda: server not in hosts[1].processes("who.py"))
         assert job.status is None  # its worker notices when it next speaks to it
         job.signal(signal.SIGTERM)
     assert job.wait(60) != 0
@@ -188,8 +188,18 @@ def test_ctrl_c_ends_a_launch_on_all_hosts(hosts, tmp_path, who):
 
 
 def test_a_scripts_exit_status_is_that_of_the_launch(hosts, tmp_path):
-    (tmp_path / "train.py").write_text("import os, sys; sys.exit(17 * (os.environ['TRAINING_ROLE'] == 'TRAINER'))")
-    words = [*FLOTA, "launch", "--on=mpi", "--hosts=h1,h2", "--mpirun_flags=--mca oob_tcp_if_include eth0", "train.py"]
+    (tmp_path / "train.py").write_text(
+        WHO.replace("time.sleep(600)", "sys.exit(17) if place.index == 1 and place.role == 1 else time.sleep(600)")
+    )
+    words = [
+        *FLOTA,
+        "launch",
+        "--on=mpi",
+        "--hosts=h1,h2",
+        "--mpirun_flags=--mca oob_tcp_if_include eth0",
+        "train.py",
+        "stay",
+    ]
     job = hosts[0].start(words, cwd=tmp_path, env=mpi_environment({}))
     assert job.wait(60) == 17, job.output
-    assert re.search(r"h[12] \| flota launch: worker [01] .* ended with exit status 17", job.output), job.output
+    assert re.search(r"h2 \| flota launch: worker 1 .* ended with exit status 17", job.output), job.output

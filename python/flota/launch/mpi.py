@@ -21,6 +21,9 @@ from flota.launch.starting import find, run
 from flota.launch.view import say
 
 _GET = "install Open MPI (apt-get install openmpi-bin), or load its module"
+# Where a host's launch fails, mpirun lets this many seconds pass before it sends SIGTERM to those of the others, and as
+# many again before SIGKILL: enough for most jobs to end in order, and of the rest nothing is left either.
+_PATIENCE = "2"
 _ASK = 20.0  # seconds that mpirun may take to say which it is
 
 
@@ -30,11 +33,9 @@ def launch(arguments: Arguments) -> int:
     command = node_command(arguments, slots)
     settings = job_settings(arguments, list(slots))
     carried = sorted({*config.carried_names(), *settings})
-    # Seconds that a host's launch has from SIGTERM to SIGKILL: its own, and a few.
-    patience = f"{arguments.timeout + 2:.0f}"
     words = [
         mpirun, "-n", str(len(slots)), "--host", ",".join(slots), "--map-by", "ppr:1:node", "--bind-to", "none",
-        "--mca", "odls_base_sigkill_timeout", patience, *(word for name in carried for word in ("-x", name)),
+        "--mca", "odls_base_sigkill_timeout", _PATIENCE, *(word for name in carried for word in ("-x", name)),
         *shlex.split(arguments.own["mpirun_flags"] or ""), *command,
     ]  # fmt: skip
     say(f"mpirun starts a launch on each of {', '.join(slots)}")
@@ -42,8 +43,8 @@ def launch(arguments: Arguments) -> int:
 
 
 def _stop(mpirun: int) -> None:
-    """mpirun passes it on to what it has started."""
-    os.kill(mpirun, signal.SIGTERM)
+    """mpirun passes it on to the hosts' launches, which stop as by SIGTERM; that one it would not pass on at once."""
+    os.kill(mpirun, signal.SIGUSR1)
 
 
 def _mpirun() -> str:

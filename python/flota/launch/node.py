@@ -6,6 +6,8 @@ It is ``flota launch`` whose lines begin with the host's name, as they are shown
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO, cast
@@ -51,6 +53,7 @@ class Labelled(io.TextIOBase):
 
 def main(argv: Sequence[str] | None = None) -> int:
     node = config.leave_engine()
+    signal.signal(signal.SIGUSR1, lambda *_: os.kill(os.getpid(), signal.SIGTERM))  # what mpirun passes on
     # The tables of what is in effect are the same everywhere: those of the first host are shown.
     out, error = sys.stdout, sys.stderr
     sys.stdout = cast(TextIO, Labelled(out, f"{node.name} | ", _all if node.first else _is_event))
