@@ -50,7 +50,8 @@ from pathlib import Path
 from flota import config, report
 from flota.roles import Role, default_role_maker
 place = default_role_maker().placement()
-print(place.role.name, place.index, "of", place.worker_num, "TLS" if config.has_certificates() else "no TLS", flush=True)
+traffic = "TLS" if config.has_certificates() else "no TLS"
+print(place.role.name, place.index, "of", place.worker_num, traffic, flush=True)
 if place.role is Role.WORKER:
     report.finished()
     Path(f"done-{place.index}").touch()
