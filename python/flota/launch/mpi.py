@@ -35,11 +35,23 @@ def launch(arguments: Arguments) -> int:
     carried = sorted({*config.carried_names(), *settings})
     words = [
         mpirun, "-n", str(len(slots)), "--host", ",".join(slots), "--map-by", "ppr:1:node", "--bind-to", "none",
-        "--mca", "odls_base_sigkill_timeout", _PATIENCE, *(word for name in carried for word in ("-x", name)),
+        "--mca", "odls_base_sigkill_timeout", _PATIENCE, *_noticing_lost_hosts(), *(word for name in carried for word in ("-x", name)),
         *shlex.split(arguments.own["mpirun_flags"] or ""), *command,
     ]  # fmt: skip
     say(f"mpirun starts a launch on each of {', '.join(slots)}")
     return run(words, config.child_environment(**settings), _stop, arguments.timeout)
+
+
+def _noticing_lost_hosts() -> list[str]:
+    """mpirun takes a host for lost that it hears nothing of for five sixths of the deadline that workers have: by itself
+    it would after eight minutes, and when the workers have ended the job before that, after 15 or so."""
+    deadline = config.default_timeout()
+    settings = {"time": deadline / 3, "intvl": deadline / 10, "probes": 5}
+    return [
+        word
+        for name, value in settings.items()
+        for word in ("--mca", f"oob_tcp_keepalive_{name}", f"{max(1, value):.0f}")
+    ]
 
 
 def _stop(mpirun: int) -> None:
