@@ -35,16 +35,17 @@ def launch(arguments: Arguments) -> int:
     carried = sorted({*config.carried_names(), *settings})
     words = [
         mpirun, "-n", str(len(slots)), "--host", ",".join(slots), "--map-by", "ppr:1:node", "--bind-to", "none",
-        "--mca", "odls_base_sigkill_timeout", _PATIENCE, *_noticing_lost_hosts(), *(word for name in carried for word in ("-x", name)),
-        *shlex.split(arguments.own["mpirun_flags"] or ""), *command,
+        "--mca", "odls_base_sigkill_timeout", _PATIENCE, *_noticing_lost_hosts(),
+        *(word for name in carried for word in ("-x", name)), *shlex.split(arguments.own["mpirun_flags"] or ""),
+        *command,
     ]  # fmt: skip
     say(f"mpirun starts a launch on each of {', '.join(slots)}")
     return run(words, config.child_environment(**settings), _stop, arguments.timeout)
 
 
 def _noticing_lost_hosts() -> list[str]:
-    """mpirun takes a host for lost that it hears nothing of for five sixths of the deadline that workers have: by itself
-    it would after eight minutes, and when the workers have ended the job before that, after 15 or so."""
+    """mpirun takes a host for lost that it hears nothing of for five sixths of the deadline that workers have. By itself
+    it would after eight minutes, and later still once it has something to say to that host: that the job is over."""
     deadline = config.default_timeout()
     settings = {"time": deadline / 3, "intvl": deadline / 10, "probes": 5}
     return [

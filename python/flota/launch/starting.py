@@ -66,7 +66,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], stop: Callable[[
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_SPARE)
+                process.wait(2 * _SPARE)  # mpirun itself waits twice before it kills
             process.kill()
             process.wait(_SPARE)
 
