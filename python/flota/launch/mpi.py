@@ -44,7 +44,7 @@ def launch(arguments: Arguments) -> int:
 
 
 def _noticing_lost_hosts() -> list[str]:
-    """mpirun takes a host for lost that it hears nothing of for five sixths of the deadline that workers have. By itself
+    """mpirun takes a host for lost that it hears nothing of for five sixths of the workers' deadline. By itself
     it would after eight minutes, and later still once it has something to say to that host: that the job is over."""
     deadline = config.default_timeout()
     settings = {"time": deadline / 3, "intvl": deadline / 10, "probes": 5}
