@@ -164,9 +164,14 @@ class Hosts:
     def mend(self, host: Host) -> None:
         _command(*self.in_switch("ip", "link", "set", host.cable, "up"))
 
+    def silence(self, host: Host, silent: bool = True) -> None:
+        """The switch passes on nothing from or to the host, whose own cable keeps its signal: as when a cable is cut
+        further away, of which the host's kernel learns nothing."""
+        _command(*self.in_switch("bridge", "link", "set", "dev", host.cable, "state", "0" if silent else "3"))
+
     def slow(self, host: Host, round_trip_ms: float, loss: float = 0.0, seed: int = 0) -> None:
-        """From here on, what the host sends and is sent takes half of this time more, each way, and so many of the frames
-        (0.01: one in a hundred, each way) get lost."""
+        """From here on, what the host sends and is sent takes half of this time more, each way, and so many of
+        the frames (0.01: one in a hundred, each way) get lost."""
         # Each frame for itself: a large one that the network card would cut up is not lost whole.
         host.run(["ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])
         if not self._slow_by_netem(host, round_trip_ms, loss):

@@ -2,9 +2,10 @@
 
     slow_cable.py INTERFACE INTERFACE DELAY_MS LOSS SEED
 
-It takes each frame that arrives at one interface, and sends it out of the other one after DELAY_MS (of one way), or never:
-with the probability LOSS, by random numbers of this seed. Frames that arrive later do not overtake. It says ``ready``,
-and goes on until it is ended. Offloading has to be off where frames come from, so that each is one of the network's.
+It takes each frame that arrives at one interface, and sends it out of the other one after DELAY_MS (of one way), or
+never: with the probability LOSS, by random numbers of this seed. Frames that arrive later do not overtake. It says
+``ready``, and goes on until it is ended. Offloading has to be off where frames come from, so that each is one of the
+network's.
 
 One core carries about 100,000 frames a second: 150 MB/s of full ones (benchmarks/network.py prints what it measured).
 """
