@@ -114,8 +114,13 @@ void tune_tcp(int fd, int idle, int interval, int probes) {
   set_tcp(fd, TCP_KEEPCNT, probes);
 }
 
-// Servers notice within a minute that a peer's machine is gone. They are in no hurry: it costs a thread.
-void tune_accepted(int fd) { tune_tcp(fd, 30, 10, 3); }
+// Servers notice within a minute that a peer's machine is gone, also when an answer is on its way to it. They are in no
+// hurry: it costs a thread.
+void tune_accepted(int fd) {
+  constexpr int kGivenUpMs = 60000;
+  tune_tcp(fd, 30, 10, 3);
+  set_tcp(fd, TCP_USER_TIMEOUT, kGivenUpMs);
+}
 
 // Clients are: somebody waits. After a break, TCP asks again at twice the time that it waited before, so that a cable that
 // was out for 10 s is noticed to be back up to 10 s later, and one of whose sides has nothing to send notices nothing at

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -30,12 +28,12 @@ from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.errors import FlotaError, InvalidArgument
 from flota.fleet.persistence import Persistence
+from flota.fleet.serving import serve
 from flota.fleet.team import Team
 from flota.roles import Placement, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 
-_LOOK_MS = 200
 _FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
 
 Reduction = Literal["sum", "min", "max"]
@@ -103,19 +101,12 @@ class Fleet(Persistence):
         self._server = server
 
     def run_server(self) -> None:
-        """Serves until the workers have stopped, or until SIGINT or SIGTERM."""
+        """Serves until the workers have stopped, or until SIGINT or SIGTERM. When all workers have gone without a
+        goodbye and none comes back for ten times ``FLOTA_TIMEOUT``, the process ends with status 69."""
         if self._server is None:
             raise InvalidArgument("call flota.init_server() before run_server()")
-        stopped = threading.Event()
-        before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            while not stopped.is_set() and not self._server.wait(_LOOK_MS):
-                pass
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._server.stop()
-            self._server = None
+        server, self._server = self._server, None
+        serve(server, f"server {self.placement.index}")
 
     # --- workers ---
 
@@ -145,6 +136,7 @@ class Fleet(Persistence):
         # A worker that is started again counts its pushes anew: a later time is a later epoch.
         epoch = int((time.time() - _FIRST_INCARNATION) * 8)
         client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
+        client.workers = self.placement.worker_endpoints
         try:
             self._connect(client, optimizer, strategy)
         except BaseException:
