@@ -37,7 +37,7 @@ PYTHON_LAYERS = """
     config rules initializer admission arrays pages
     checks
     errors
-    lazy _core
+    ending lazy _core
 """
 
 NATIVE_LAYERS = """

@@ -7,6 +7,9 @@ import enum
 from typing import overload
 
 
+def end_waits() -> None:
+    """The process ends: so do all waits of other threads."""
+
 class RuleKind(enum.Enum):
     sgd = 1
 

@@ -20,8 +20,9 @@ class TracedJob:
     """``servers`` and ``workers``: the hosts of each; a worker makes ``steps`` steps, one in ``pace`` seconds at most."""
 
     def __init__(
-        self, folder, mode, servers, workers, *, steps=100, pace=0.02, timeout=30.0, files=0, certificates=None
-    ):
+        self, folder, mode, servers, workers, *, steps=100, pace=0.02, timeout=30.0, files=0, certificates=None,
+        arguments=(),
+    ):  # fmt: skip
         self.folder = folder / f"{mode}-{next(_PORTS)}"
         self.folder.mkdir(parents=True)
         self.workers = workers
@@ -43,7 +44,7 @@ class TracedJob:
         protected = {"FLOTA_CERTS": str(certificates)} if certificates else {"FLOTA_INSECURE": "1"}
         self.launches = {
             host: host.start(
-                [sys.executable, "-m", "flota.launch", *lists, f"--log_dir={self.folder}/log-{host.name}",
+                [sys.executable, "-m", "flota.launch", *lists, *arguments, f"--log_dir={self.folder}/log-{host.name}",
                  SCRIPT, self.folder / "settings.json"],
                 cwd=self.folder,
                 env={**clean, **protected, "FLOTA_SECRET": SECRET, "POD_IP": host.address, "OMP_NUM_THREADS": "1",
@@ -59,7 +60,8 @@ class TracedJob:
 
     def wait_for_step(self, step, timeout=90.0):
         """Until every worker has made so many steps."""
-        wait_until(lambda: all(len(self.times(i)) >= step for i in range(len(self.workers))) or self._has_failed(), timeout)
+        workers = range(len(self.workers))
+        wait_until(lambda: all(len(self.times(i)) >= step for i in workers) or self._has_failed(), timeout)
         assert not self._has_failed(), self.output
 
     def _has_failed(self):
