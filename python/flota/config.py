@@ -24,6 +24,8 @@ DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
 SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
 SNAPSHOT_MB = "FLOTA_SNAPSHOT_MB"
 RECOVER_BEFORE_DAMAGE = "FLOTA_RECOVER_BEFORE_DAMAGE"
+LISTEN = "FLOTA_LISTEN"
+HEALTH_PORT = "FLOTA_HEALTH_PORT"
 POD_IP = "POD_IP"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
@@ -163,6 +165,21 @@ def command_environment() -> dict[str, str]:
 def pod_ip() -> str:
     """The address that the job knows this host by, where somebody has said so: ``POD_IP``, or nothing."""
     return os.environ.get(POD_IP, "").strip()
+
+
+def listen_host() -> str:
+    """The address that a server listens on, where that is not its name in the job: ``FLOTA_LISTEN``, or nothing."""
+    return os.environ.get(LISTEN, "").strip().strip("[]")
+
+
+def health_port() -> int | None:
+    """The port at which a server tells whether it is well: ``FLOTA_HEALTH_PORT``; None: nowhere."""
+    text = os.environ.get(HEALTH_PORT, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
+        raise InvalidArgument(f"{HEALTH_PORT}={text}: a port is a number between 1 and 65535")
+    return int(text)
 
 
 def visible_devices() -> str | None:
