@@ -201,8 +201,14 @@ def report_address() -> tuple[str, int] | None:
     path = os.environ.get(REPORT)
     if not path or os.environ.get("TRAINING_ROLE") != "TRAINER":
         return None
+    index = worker_index()
+    return None if index is None else (path, index)
+
+
+def worker_index() -> int | None:
+    """Which worker of its job this process is, or looks after; None: none."""
     index = os.environ.get("PADDLE_TRAINER_ID", "")
-    return (path, int(index)) if index.isdecimal() else None
+    return int(index) if index.isdecimal() else None
 
 
 def lend_modules(folder: str) -> None:

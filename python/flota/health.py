@@ -213,7 +213,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def open_health_port(host: str, port: int | None) -> HealthPort | None:
+def open_health_port(host: str, port: int | None, *, not_ready: str = "starting") -> HealthPort | None:
     """The port, if one is asked for: ``port``, or what ``FLOTA_HEALTH_PORT`` says."""
     asked = config.health_port() if port is None else port
-    return None if asked is None else HealthPort(host.strip("[]"), asked)
+    return None if asked is None else HealthPort(host.strip("[]"), asked, not_ready=not_ready)
