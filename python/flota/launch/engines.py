@@ -75,7 +75,7 @@ ENGINES: dict[str, Engine] = {
             Flag("--worker_gpus", "GPUs of each worker (nvidia.com/gpu)", "N", count),
             Flag("--storage_class", "of the servers' volumes (default: the cluster's)", "NAME"),
             Flag("--volume_size", "of each server's volume (default: 10Gi)", "BYTES"),
-            Flag("--mount", "a volume claim that is there, in all pods (again: another)", "CLAIM:/path[:ro]", many=True),
+            Flag("--mount", "a volume claim that is there, in all pods (again: another)", "CLAIM:/DIR[:ro]", many=True),
             Flag("--env", "a variable of all pods (again: another)", "NAME=VALUE", many=True),
             Flag("--node_selector", "a label that nodes must have (again: another)", "LABEL=VALUE", many=True),
             Flag("--image_pull_policy", "Always, IfNotPresent or Never (default: the cluster's)", "POLICY"),

@@ -165,9 +165,7 @@ class Following:
             )
         else:
             self._kubectl.run(["delete", "statefulsets.apps", f"{name}-server", "--ignore-not-found"])
-            say(
-                f"its servers are stopped; logs of workers are left (flota logs {name} worker-0), and what servers kept"
-            )
+            say(f"its servers are stopped; left are workers' logs (flota logs {name} worker-0) and what servers kept")
         if self._settings.durable:
             say(f"to go on with it: the same command with --resume; to give it up: flota stop {name} --volumes")
         return found.exit_status
@@ -179,7 +177,7 @@ class Following:
         self._close_streams()
         if settings.durable:
             say(
-                "what its servers kept is left: go on with the same command and --resume, or give it up with flota stop "
-                f"{settings.name} --volumes"
+                "what its servers kept is left: go on with the same command and --resume, or give it up with "
+                f"flota stop {settings.name} --volumes"
             )
         return 128 + signal

@@ -1,4 +1,4 @@
-"""The same job as one JobSet (jobset.sigs.k8s.io), which Kubeflow Trainer brings along: it ends servers with workers."""
+"""The same job as one JobSet (jobset.sigs.k8s.io, part of Kubeflow Trainer), which ends servers with workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def jobset(settings: Settings) -> Object:
         "metadata": {"name": settings.name, **place, "labels": labels(settings)},
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": settings.name, "publishNotReadyAddresses": True},
-            # All at once: in order, each server would be waited for before the next is made. Workers wait by themselves.
+            # All at once: in order, each server would be waited for before the next is made. Workers wait themselves.
             "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
             "successPolicy": {"operator": "All", "targetReplicatedJobs": [WORKER]},
             # Pods are made anew by their Jobs; to make all of them anew would train what is trained again.

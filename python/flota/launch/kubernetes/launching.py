@@ -69,8 +69,8 @@ def _prepare(settings: Settings, kubectl: Kubectl) -> JobFound:
         _check_same(settings, found)
     elif found.volumes:
         raise InvalidArgument(
-            f"what servers of a job {settings.name} kept is there still: go on with it (--resume), remove it (flota stop "
-            f"{settings.name} --volumes), or take another --name"
+            f"what servers of a job {settings.name} kept is there still: go on with it (--resume), remove it (flota "
+            f"stop {settings.name} --volumes), or take another --name"
         )
     if found.exists:
         say(f"taking away what is left of the job {settings.name} before, which {found.state or 'was not whole'}")
@@ -95,7 +95,7 @@ def _check_same(settings: Settings, found: JobFound) -> None:
             was: dict[str, Any] = json.loads(text)
         except ValueError:
             raise InvalidArgument(
-                f"the volume {volume['metadata']['name']} does not say whose rows are in it ({JOB_ANNOTATION}: {text!r})"
+                f"the volume {volume['metadata']['name']} does not say whose rows it has ({JOB_ANNOTATION}: {text!r})"
             ) from None
         differs = [name for name in asked if asked[name] != was.get(name)]
         if differs:

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from flota import config, tls
-from flota.launch.kubernetes.settings import HEALTH_PORT, SERVER_PORT, TIMEOUT, Resources, Settings
+from flota.launch.kubernetes.settings import HEALTH_PORT, SERVER_PORT, TIMEOUT, Settings
+from flota.launch.kubernetes.values import Resources
 from flota.roles import environment as roles
 
 Object = dict[str, Any]

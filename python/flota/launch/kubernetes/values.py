@@ -1,4 +1,4 @@
-"""The values that flags of a job on Kubernetes may have: each is what a cluster takes, or refused with what to write."""
+"""The values that flags of a job on Kubernetes may have: what a cluster takes; others are refused."""
 
 from __future__ import annotations
 
