@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._answer()
 
     do_POST = do_DELETE = do_PATCH = do_PUT = do_GET  # noqa: N815
@@ -200,7 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _object(self, words: list[str], query: dict[str, str], body: dict) -> dict:
-        plural, name = words[words.index("namespaces") + 2 :][:1][0], "".join(words[words.index("namespaces") + 3 :][:1])
+        plural, name = (
+            words[words.index("namespaces") + 2 :][:1][0],
+            "".join(words[words.index("namespaces") + 3 :][:1]),
+        )
         version, kind = next((of, kind) for of, of_plural, kind, _ in self.api.resources if of_plural == plural)
         if self.command == "POST":
             return self.api.create(body)
@@ -222,7 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chosen(self, plural: str, query: dict[str, str]) -> list[dict]:
         wanted = [label.split("=", 1) for label in query.get("labelSelector", "").split(",") if label]
-        names = [field.split("=", 1)[1] for field in query.get("fieldSelector", "").split(",") if "metadata.name" in field]
+        names = [
+            field.split("=", 1)[1] for field in query.get("fieldSelector", "").split(",") if "metadata.name" in field
+        ]
         return [
             thing
             for thing in self.api.of(plural)
@@ -240,7 +245,9 @@ def _openapi(version: str, resources: list) -> dict:
         if kinds_version == version:
             told = {"group": group, "version": of, "kind": kind}
             patch = {"parameters": asks, "x-kubernetes-group-version-kind": told, "responses": {}}
-            paths[f"/{'apis' if group else 'api'}/{version}/namespaces/{{namespace}}/{plural}/{{name}}"] = {"patch": patch}
+            paths[f"/{'apis' if group else 'api'}/{version}/namespaces/{{namespace}}/{plural}/{{name}}"] = {
+                "patch": patch
+            }
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": RELEASE}, "paths": paths}
 
 

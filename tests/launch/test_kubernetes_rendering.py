@@ -1,4 +1,4 @@
-"""What `flota launch --on kubernetes` renders: valid, complete, without what nobody should see, and the same each time."""
+"""What `flota launch --on kubernetes` renders: valid, complete, the same each time, and without what nobody should see."""
 
 import base64
 import re
@@ -82,7 +82,9 @@ def check(thing):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("flags", [[], ALL, ["--insecure"], ["--secret=ads-secret"]], ids=["few", "all", "insecure", "own"])
+@pytest.mark.parametrize(
+    "flags", [[], ALL, ["--insecure"], ["--secret=ads-secret"]], ids=["few", "all", "insecure", "own"]
+)
 def test_three_releases_of_kubernetes_take_every_object(form, flags):
     objects = rendered(f"--form={form}", *flags, secret={"secret": "x" * 32})
     assert len(objects) >= 6
@@ -116,7 +118,11 @@ def lost(given, known, path=""):
     if isinstance(given, dict) and isinstance(known, dict):
         return [found for name in given for found in lost(given[name], known.get(name), f"{path}/{name}")]
     if isinstance(given, list) and isinstance(known, list) and len(given) == len(known):
-        return [found for i, (one, other) in enumerate(zip(given, known)) for found in lost(one, other, f"{path}[{i}]")]
+        return [
+            found
+            for i, (one, other) in enumerate(zip(given, known, strict=True))
+            for found in lost(one, other, f"{path}[{i}]")
+        ]
     return [] if given == known else [path]
 
 
@@ -185,7 +191,7 @@ def test_pods_may_do_no_more_than_they_need(form):
 def test_servers_are_alive_while_they_recover_and_ready_when_they_serve():
     container = pod_templates(rendered())[0][0]["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert {port for port in ports} == {"server", "health"}
+    assert set(ports) == {"server", "health"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
     for probe in ("startupProbe", "livenessProbe"):
         assert container[probe]["httpGet"] == {"path": "/healthz", "port": "health"}
@@ -251,7 +257,8 @@ def test_a_dry_run_shows_it_where_it_is_asked_for(monkeypatch):
 def test_servers_and_workers_are_given_their_own_keys_alone():
     servers, worker = pod_templates(rendered())
     files = [
-        {item["path"] for item in template["spec"]["volumes"][0]["secret"]["items"]} for template in (servers[0], worker)
+        {item["path"] for item in template["spec"]["volumes"][0]["secret"]["items"]}
+        for template in (servers[0], worker)
     ]
     assert files[0] == {"secret", "server.pem", "server.key", "client_authority.pem"}
     assert files[1] == {"secret", "authority.pem", "client.pem", "client.key"}

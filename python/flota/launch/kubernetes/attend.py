@@ -139,12 +139,17 @@ def attend(role: str, words: Sequence[str], *, stay: bool) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m flota.launch.kubernetes.attend", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m flota.launch.kubernetes.attend",
+        usage="%(prog)s [--stay] server|worker -- SCRIPT [ARGUMENTS]",
+        allow_abbrev=False,
+    )
     parser.add_argument("role", choices=("server", "worker"))
     parser.add_argument("--stay", action="store_true", help="when the script has ended well, wait to be removed")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- SCRIPT [ARGUMENTS]")
-    arguments = parser.parse_args(argv)
-    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    given = list(sys.argv[1:] if argv is None else argv)
+    # By hand: argparse would take --stay for a word of the script's.
+    cut = given.index("--") if "--" in given else len(given)
+    arguments, words = parser.parse_args(given[:cut]), given[cut + 1 :]
     try:
         if not words:
             raise InvalidArgument("name a script after --")
