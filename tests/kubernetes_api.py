@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             if answer is None:
                 answer = self._object(words, query, json.loads(body) if body.startswith(b"{") else {})
             self._send(200 if self.command != "POST" else 201, answer)
-        except (Refused, LookupError) as found:
+        except (Refused, LookupError, ValueError) as found:
             error = found if isinstance(found, Refused) else Refused(404, "NotFound", f"there is no {self.path}")
             status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {}}
             self._send(error.code, {**status, "message": str(error), "reason": error.reason, "code": error.code})

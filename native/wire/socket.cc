@@ -25,6 +25,14 @@ using std::chrono::milliseconds;
 // message; asking poll() first costs two.
 constexpr milliseconds kSlice(250);
 
+// Longer than the way to any peer and back. A name may have another address by now, as that of a server that another
+// machine has taken over: who is not answered asks again where it is.
+constexpr milliseconds kConnectionAttempt(5000);
+
+// After so much silence of a peer's machine a connection is given up, and made anew by whoever needs it: less than the
+// 30 s that calls may take, so that a server that has moved is found within them.
+constexpr int kSilenceSeconds = 20;
+
 struct AddressInfoDeleter {
   void operator()(addrinfo* info) const { freeaddrinfo(info); }
 };
@@ -72,8 +80,11 @@ Result<Fd> connect_address(const addrinfo& address, Deadline deadline) {
   if (!fd) return system_error("socket");
   if (connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return system_error("connect");
-    FLOTA_ASSIGN(bool connected, wait_for(fd.get(), POLLOUT, deadline));
-    if (!connected) return Error{ErrorCode::kDeadline, "no answer to the connection attempt"};
+    FLOTA_ASSIGN(bool connected, wait_for(fd.get(), POLLOUT, deadline.earlier(Deadline::after(kConnectionAttempt))));
+    if (!connected) {
+      const ErrorCode code = deadline.passed() ? ErrorCode::kDeadline : ErrorCode::kUnavailable;
+      return Error{code, "no answer to the connection attempt"};
+    }
     int status = 0;
     socklen_t size = sizeof(status);
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &status, &size);
@@ -95,17 +106,21 @@ sockaddr_un unix_address(const std::string& host, uint16_t port, socklen_t* size
   return address;
 }
 
-// Answers at once instead of waiting to fill packets, and notices a peer whose machine is gone within a minute.
+// Answers at once instead of waiting to fill packets, and notices a peer whose machine is gone: one that owes an answer
+// by probes, one that does not even confirm what was sent by the user timeout, without which the kernel goes on sending
+// for a quarter of an hour.
 void tune_tcp(int fd) {
   int yes = 1;
-  int idle = 30;
-  int interval = 10;
-  int probes = 3;
+  int idle = kSilenceSeconds / 2;
+  int interval = kSilenceSeconds / 4;
+  int probes = 2;
+  unsigned silence = kSilenceSeconds * 1000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What `flota launch --on kubernetes` renders: valid, complete, the same each time, and without what nobody should see."""
+"""What `flota launch --on kubernetes` renders: valid, whole, the same each time, and without a word of the secret."""
 
 import base64
 import re
@@ -23,9 +23,10 @@ FORMS = ["statefulset", "jobset"]
 JOB = ["--image=registry.example.com/ads:1", "--server_num=2", "--worker_num=3"]
 # Every flag that shows in the objects.
 ALL = [
-    "--namespace=ml", "--name=ads", "--server_cpu=2", "--server_memory=4Gi", "--worker_cpu=1500m", "--worker_memory=8Gi",
-    "--worker_gpus=1", "--storage_class=ssd", "--volume_size=20Gi", "--mount=data:/data:ro", "--mount=models:/models",
-    "--env=TZ=UTC", "--env=GREETING=a $(b)=c", "--node_selector=pool=train", "--image_pull_policy=Always",
+    "--namespace=ml", "--name=ads", "--server_cpu=2", "--server_memory=4Gi", "--worker_cpu=1500m",
+    "--worker_memory=8Gi", "--worker_gpus=1", "--storage_class=ssd", "--volume_size=20Gi", "--mount=data:/data:ro",
+    "--mount=models:/models", "--env=TZ=UTC", "--env=GREETING=a $(b)=c",
+    "--node_selector=pool=train", "--image_pull_policy=Always",
     "--image_pull_secret=registry", "--run_as=1234", "--max_restarts=5", "--timeout=45", "--durable_sync",
     "--snapshot_seconds=60", "--snapshot_mb=512", "--paddle", "--send_script",
 ]  # fmt: skip
@@ -303,7 +304,7 @@ def test_a_launch_imports_no_torch():
         (["--env=A"], "--env=A: write --env NAME=VALUE, once for each"),
         (["--env=A=1", "--env=A=2"], "--env: A is given twice"),
         (["--mount=data"], "--mount=data: write CLAIM:/path, or CLAIM:/path:ro"),
-        (["--mount=data:/flota/x"], "--mount=data:/flota/x: /flota/x is the job's own in every pod"),
+        (["--mount=data:/run/flota/x"], "--mount=data:/run/flota/x: /run/flota/x is the job's own in every pod"),
         (["--mount=data:/d", "--mount=b:/d"], "--mount=b:/d: /d is taken already"),
         (["--run_as=0"], "--run_as=0: the number of a user that is not root"),
         (["--no_durable"], "--no_durable needs --form jobset"),

@@ -16,7 +16,8 @@ SECRET_KEY = "secret"
 SERVER_FILES = (tls.SERVER, tls.SERVER_KEY, tls.CLIENT_AUTHORITY)
 WORKER_FILES = (tls.AUTHORITY, tls.CLIENT, tls.CLIENT_KEY)
 
-_SECRET_FOLDER, _DURABLE_FOLDER, _SCRIPT_FOLDER = "/flota/secret", "/flota/durable", "/flota/script"
+# Not /flota: a script whose folder is / would find it there when it imports flota.
+_SECRET_FOLDER, _DURABLE_FOLDER, _SCRIPT_FOLDER = "/run/flota/secret", "/run/flota/durable", "/run/flota/script"
 _SENT_SCRIPT = "script.py"
 DURABLE = "durable"  # the volume of what servers keep
 

@@ -166,7 +166,9 @@ def mounts(entries: Sequence[str]) -> tuple[Mount, ...]:
         path, _, mode = rest.partition(":")
         if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or mode not in ("", "ro", "rw"):
             raise InvalidArgument(f"--mount={entry}: write CLAIM:/path, or CLAIM:/path:ro")
-        if any(path == other or path.startswith(f"{other}/") for other in ("/flota", "/tmp", "/dev", "/proc", "/sys")):
+        if any(
+            path == other or path.startswith(f"{other}/") for other in ("/run/flota", "/tmp", "/dev", "/proc", "/sys")
+        ):
             raise InvalidArgument(f"--mount={entry}: {path} is the job's own in every pod; choose another path")
         if path.rstrip("/") == "" or any(path == mount.path for mount in found):
             raise InvalidArgument(f"--mount={entry}: {path} is taken already")
