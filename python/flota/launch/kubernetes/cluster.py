@@ -13,6 +13,7 @@ Object = dict[str, Any]
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
 _CONTROLLERS = "statefulsets.apps,jobs.batch"
+_ACCOUNTS = "serviceaccounts"  # made first: where one is, there is something of a job
 _REST = "services,serviceaccounts,secrets,configmaps,networkpolicies.networking.k8s.io"
 _VOLUMES = "persistentvolumeclaims"
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
@@ -65,10 +66,11 @@ class JobFound:
     message: str  # why it failed
     pods: list[Pod]  # servers first, then workers, the oldest of each first
     volumes: list[Object]
+    account: bool  # there is something of it, if it is not whole
 
     @property
     def exists(self) -> bool:
-        return bool(self.form or self.pods)
+        return bool(self.account or self.form or self.pods)
 
     def newest(self) -> list[Pod]:
         """Of each server and worker, the pod that is it now."""
@@ -83,13 +85,13 @@ class JobFound:
 
 
 def look(kubectl: Kubectl, name: str, *, jobsets: bool) -> JobFound:
-    kinds = f"{_CONTROLLERS},pods,{_VOLUMES}" + (f",{JOBSETS}" if jobsets else "")
+    kinds = f"{_CONTROLLERS},pods,{_VOLUMES},{_ACCOUNTS}" + (f",{JOBSETS}" if jobsets else "")
     return read(name, kubectl.found(kinds, name))
 
 
 def names(kubectl: Kubectl) -> list[str]:
     """Of all jobs of which anything is there, volumes included."""
-    answer = kubectl.listed(f"{_CONTROLLERS},{_VOLUMES}", "app.kubernetes.io/name=flota")
+    answer = kubectl.listed(f"{_CONTROLLERS},{_VOLUMES},{_ACCOUNTS}", "app.kubernetes.io/name=flota")
     return sorted({_labels(thing).get(_INSTANCE, "") for thing in answer} - {""})
 
 
@@ -98,11 +100,10 @@ def remove(kubectl: Kubectl, name: str, *, jobsets: bool, volumes: bool) -> None
     chosen = f"--selector=app.kubernetes.io/instance={name},app.kubernetes.io/name=flota"
     controllers = f"{JOBSETS},{_CONTROLLERS}" if jobsets else _CONTROLLERS
     wait = ["--ignore-not-found", "--wait=true", f"--timeout={_GONE_SECONDS}s"]
-    kubectl.run(["delete", controllers, chosen, *wait, "--cascade=foreground"])
-    kubectl.run(["delete", "pods", chosen, *wait])
-    kubectl.run(["delete", _REST, chosen, *wait])
-    if volumes:
-        kubectl.run(["delete", _VOLUMES, chosen, *wait])
+    # In the foreground: controllers are gone when their pods are.
+    kubectl.run(["delete", controllers, chosen, *wait, "--cascade=foreground"], seconds=_GONE_SECONDS)
+    rest = f"{_REST},{_VOLUMES}" if volumes else _REST
+    kubectl.run(["delete", rest, chosen, *wait], seconds=_GONE_SECONDS)
 
 
 def read(name: str, things: list[Object]) -> JobFound:
@@ -115,7 +116,7 @@ def read(name: str, things: list[Object]) -> JobFound:
     pods.sort(key=lambda pod: (pod.role, pod.index, pod.created))
     form = "jobset" if "JobSet" in kinds else "statefulset" if "StatefulSet" in kinds or workers else ""
     state, message = _outcome(workers, kinds.get("JobSet", []), pods)
-    return JobFound(name, form, state, message, pods, kinds.get("PersistentVolumeClaim", []))
+    return JobFound(name, form, state, message, pods, kinds.get("PersistentVolumeClaim", []), "ServiceAccount" in kinds)
 
 
 def _outcome(workers: list[Object], jobsets: list[Object], pods: list[Pod]) -> tuple[str, str]:

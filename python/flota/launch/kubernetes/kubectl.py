@@ -35,23 +35,28 @@ class Kubectl:
         place += [f"--namespace={self.namespace}"] if self.namespace else []
         return [program, *place, *words]
 
-    def run(self, words: Sequence[str], *, given: str | None = None) -> str:
-        """What it printed. Raises SystemFailure with its words where it failed."""
-        done = self.tried(words, given=given)
+    def run(self, words: Sequence[str], *, seconds: float = 0) -> str:
+        """What it printed; ``seconds``: beside its requests' it may wait so long for the cluster. Raises SystemFailure
+        with its words where it failed."""
+        done = self.tried(words, seconds=seconds)
         if done.returncode != 0:
             raise SystemFailure(f"kubectl {words[0]}: {_reason(done.stderr)}")
         return done.stdout
 
-    def tried(self, words: Sequence[str], *, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    def tried(
+        self, words: Sequence[str], *, given: str | None = None, seconds: float = 0
+    ) -> subprocess.CompletedProcess[str]:
         command = self.command([f"--request-timeout={_REQUEST_SECONDS}s", *words])
         try:
             return subprocess.run(
                 command, input=given, stdin=None if given is not None else subprocess.DEVNULL,
-                capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS,
+                capture_output=True, text=True, errors="replace", timeout=seconds + _COMMAND_SECONDS,
                 start_new_session=True,  # Ctrl-C is for this process, which ends the job in order
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise SystemFailure(f"kubectl {words[0]} did not come back within {_COMMAND_SECONDS:.0f} s") from error
+            raise SystemFailure(
+                f"kubectl {words[0]} did not come back within {seconds + _COMMAND_SECONDS:.0f} s"
+            ) from error
 
     def found(self, kinds: str, name: str) -> list[Object]:
         """The objects of these kinds that are the job's."""

@@ -24,9 +24,9 @@ def launch(arguments: Arguments) -> int:
         return _print(settings)
     kubectl = Kubectl(settings.context, settings.namespace)
     signals = Signals()
-    found = _prepare(settings, kubectl)
+    _prepare(settings, kubectl)
     say(f"{'going on with' if settings.resume else 'starting'} the job {settings.name}: {_in_words(settings)}")
-    _create(settings, kubectl, found)
+    _create(settings, kubectl)
     if settings.detach:
         name = settings.name
         say(f"started; flota status {name}, flota logs {name} worker-0, and in the end flota stop {name}")
@@ -53,7 +53,7 @@ def _in_words(settings: Settings) -> str:
     return f"{settings.server_num} servers, {settings.worker_num} workers, image {settings.image}, {protection}"
 
 
-def _prepare(settings: Settings, kubectl: Kubectl) -> JobFound:
+def _prepare(settings: Settings, kubectl: Kubectl) -> None:
     """Refuses a job that would meet another of its name; what is left of one that has ended is taken away."""
     known = kubectl.has(JOBSETS)
     if settings.jobset and not known:
@@ -73,10 +73,9 @@ def _prepare(settings: Settings, kubectl: Kubectl) -> JobFound:
             f"stop {settings.name} --volumes), or take another --name"
         )
     if found.exists:
+        # Of a launch that was killed while it made the job, parts.
         say(f"taking away what is left of the job {settings.name} before, which {found.state or 'was not whole'}")
-    # Also without controllers: a launch that was killed while it made a job leaves parts of it.
-    remove(kubectl, settings.name, jobsets=known, volumes=False)
-    return found
+        remove(kubectl, settings.name, jobsets=known, volumes=False)
 
 
 def _check_same(settings: Settings, found: JobFound) -> None:
@@ -106,7 +105,7 @@ def _check_same(settings: Settings, found: JobFound) -> None:
             )
 
 
-def _create(settings: Settings, kubectl: Kubectl, found: JobFound) -> None:
+def _create(settings: Settings, kubectl: Kubectl) -> None:
     secret = None if settings.secret else make_contents(settings)
     text = to_yaml(objects_of(settings, secret))
     # Created, not applied: what is there already is somebody else's, and "apply" would keep a copy of the secret in an
