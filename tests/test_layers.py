@@ -33,7 +33,7 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report eras
-    tls durable
+    tls durable health
     config rules initializer admission arrays pages
     checks
     errors

@@ -135,6 +135,8 @@ def _add_engines(parser: Parser) -> None:
             assert group is not None
             if flag.switch:
                 parser.add(group, flag.name, action="store_true", help=flag.help)
+            elif flag.many:
+                parser.add(group, flag.name, action="append", type=flag.type, metavar=flag.metavar, help=flag.help)
             else:
                 parser.add(group, flag.name, type=flag.type, metavar=flag.metavar, help=flag.help)
 
