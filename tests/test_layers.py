@@ -33,12 +33,12 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report eras
-    tls durable
+    tls durable health
     certificates
     config rules initializer admission arrays pages
     checks
     errors
-    lazy _core
+    ending lazy _core
 """
 
 NATIVE_LAYERS = """

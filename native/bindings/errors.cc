@@ -3,8 +3,10 @@
 #include <array>
 #include <exception>
 #include <memory>
+#include <thread>
 
 #include "bindings/waiting.h"
+#include "common/deadline.h"
 
 namespace nb = nanobind;
 
@@ -56,10 +58,18 @@ void raise_failure(const Error& error) {
 }  // namespace
 
 bool Waiting::interrupted() {
+  if (ending.load()) return true;
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() == 0) return false;
   raised = std::make_unique<nb::python_error>();
   return true;
+}
+
+void Waiting::end_all() {
+  const nb::gil_scoped_release release;
+  const Deadline patience = Deadline::after(std::chrono::seconds(2));
+  ending.store(true);
+  while (count.load() != 0 && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 void raise_error(const Error& error) {
@@ -71,7 +81,8 @@ void raise_error(const Error& error) {
   throw Failure{error};
 }
 
-void bind_errors(nb::module_&) {
+void bind_errors(nb::module_& module) {
+  module.def("end_waits", &Waiting::end_all, "The process ends: so do all waits of other threads.");
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);

@@ -106,6 +106,7 @@ void bind_server(nb::module_& module) {
       .def_prop_ro("recovered", &Server::recovered)
       .def_prop_ro("port", &Server::port)
       .def_prop_ro("endpoint", &Server::endpoint)
+      .def_prop_ro("connections", &Server::connections)
       .def(
           "wait",
           [](Server& self, int64_t time) { return self.wait(Deadline::after(std::chrono::milliseconds(time))); },

@@ -37,7 +37,8 @@ std::shared_ptr<Pending> Background::run(std::function<Result<void>()> call) {
       return pending;
     }
     tasks_.push_back({std::move(call), pending});
-    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+    const size_t useful = long_ ? most_ : 1;
+    if (threads_.size() < useful && busy_ + tasks_.size() > threads_.size()) threads_.emplace_back([this] { loop(); });
   }
   changed_.notify_all();
   return pending;
@@ -45,34 +46,39 @@ std::shared_ptr<Pending> Background::run(std::function<Result<void>()> call) {
 
 bool Background::idle() const {
   std::lock_guard lock(mutex_);
-  return tasks_.empty() && !busy_;
+  return tasks_.empty() && busy_ == 0;
 }
 
 void Background::stop() {
-  std::thread thread;
+  std::vector<std::thread> threads;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    thread.swap(thread_);
+    threads.swap(threads_);
   }
   changed_.notify_all();
-  if (thread.joinable()) thread.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 void Background::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    while (tasks_.empty() && !stopping_) changed_.wait(lock);
+    // Where calls have become short again, one thread takes them all.
+    const auto has_work = [this] { return !tasks_.empty() && (busy_ == 0 || long_); };
+    while (!has_work() && !(stopping_ && tasks_.empty())) changed_.wait(lock);
     if (tasks_.empty()) return;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    busy_ = true;
+    ++busy_;
     lock.unlock();
+    const auto began = Deadline::Clock::now();
     task.pending->finish(task.call());
     // The call holds the caller's arrays: let go of them before the next wait.
     task = {};
     lock.lock();
-    busy_ = false;
+    --busy_;
+    long_ = most_ > 1 && Deadline::Clock::now() - began >= kLong;
+    if (!tasks_.empty() || stopping_) changed_.notify_all();
   }
 }
 

@@ -207,8 +207,9 @@ class Client {
     return push_dense(std::span(&one, 1), time);
   }
 
-  // The same in the background. Pulls run in the order they were started, pushes likewise, also relative to pushes that
-  // wait; `keep` lives as long as the call and owns the memory that the spans point to.
+  // The same in the background. Pulls begin in the order they were started, up to eight at a time where the way to the
+  // servers is long; pushes run one after another, also relative to pushes that wait. `keep` lives as long as the call
+  // and owns the memory that the spans point to.
   using Keep = std::shared_ptr<void>;
   std::shared_ptr<Pending> pull_async(const RemoteTable& table, std::span<const Key> keys, std::span<float> out,
                                       bool create, Time time, Keep keep);
@@ -334,7 +335,8 @@ class Client {
   std::map<std::string, uint64_t> arrivals_;
   uint64_t next_sequence_ = 1;
   std::set<uint64_t> open_pushes_;
-  Background pulls_;
+  // Each that is under way has a connection to every server.
+  Background pulls_{8};
   Background pushes_;
 };
 

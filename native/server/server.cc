@@ -300,6 +300,11 @@ void Server::reap() {
   for (auto& session : done) session->thread.join();
 }
 
+size_t Server::connections() {
+  std::lock_guard lock(mutex_);
+  return proven_;
+}
+
 bool Server::wait(Deadline deadline) {
   std::unique_lock lock(mutex_);
   while (!asked_to_stop_ && !deadline.passed()) changed_.wait_until(lock, deadline.when());

@@ -62,6 +62,8 @@ class Server {
 
   uint16_t port() const { return port_; }
   std::string endpoint() const { return Endpoint{host_, port_}.to_string(); }
+  // Peers that have proven the secret and are connected.
+  size_t connections();
 
   // Waits until a client asked for the end, or stop() was called, at most until the deadline: false if neither.
   bool wait(Deadline deadline);

@@ -25,6 +25,9 @@ using std::chrono::milliseconds;
 // message; asking poll() first costs two.
 constexpr milliseconds kSlice(250);
 
+// How long one attempt to connect may take. The kernel repeats its question after 1, 3, 7, … s: later than a new attempt.
+constexpr milliseconds kAttempt(2000);
+
 struct AddressInfoDeleter {
   void operator()(addrinfo* info) const { freeaddrinfo(info); }
 };
@@ -72,8 +75,11 @@ Result<Fd> connect_address(const addrinfo& address, Deadline deadline) {
   if (!fd) return system_error("socket");
   if (connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return system_error("connect");
-    FLOTA_ASSIGN(bool connected, wait_for(fd.get(), POLLOUT, deadline));
-    if (!connected) return Error{ErrorCode::kDeadline, "no answer to the connection attempt"};
+    FLOTA_ASSIGN(bool connected, wait_for(fd.get(), POLLOUT, deadline.earlier(Deadline::after(kAttempt))));
+    if (!connected) {
+      return Error{deadline.passed() ? ErrorCode::kDeadline : ErrorCode::kUnavailable,
+                   "no answer to the connection attempt"};
+    }
     int status = 0;
     socklen_t size = sizeof(status);
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &status, &size);
@@ -95,17 +101,34 @@ sockaddr_un unix_address(const std::string& host, uint16_t port, socklen_t* size
   return address;
 }
 
-// Answers at once instead of waiting to fill packets, and notices a peer whose machine is gone within a minute.
-void tune_tcp(int fd) {
+// A setting of a TCP socket; one that is refused (by a Unix socket, by an old kernel) is done without.
+void set_tcp(int fd, int option, int value) { setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)); }
+
+// How long a silent peer is waited for: an idle connection asks after `idle` seconds, then every `interval`.
+void tune_tcp(int fd, int idle, int interval, int probes) {
   int yes = 1;
-  int idle = 30;
-  int interval = 10;
-  int probes = 3;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+  set_tcp(fd, TCP_NODELAY, yes);  // answers at once instead of waiting to fill packets
+  set_tcp(fd, TCP_KEEPIDLE, idle);
+  set_tcp(fd, TCP_KEEPINTVL, interval);
+  set_tcp(fd, TCP_KEEPCNT, probes);
+}
+
+// Servers notice within a minute that a peer's machine is gone, also when an answer is on its way to it. They are in no
+// hurry: it costs a thread.
+void tune_accepted(int fd) {
+  constexpr int kGivenUpMs = 60000;
+  tune_tcp(fd, 30, 10, 3);
+  set_tcp(fd, TCP_USER_TIMEOUT, kGivenUpMs);
+}
+
+// Clients are: somebody waits. After a break, TCP asks again at twice the time that it waited before, so that a cable that
+// was out for 10 s is noticed to be back up to 10 s later, and one of whose sides has nothing to send notices nothing at
+// all. A connection that has been dead for five seconds is given up, and a new one is tried for every two.
+void tune_connected(int fd) {
+  constexpr int kGivenUpMs = 5000;
+  tune_tcp(fd, 3, 1, 5);
+  set_tcp(fd, TCP_USER_TIMEOUT, kGivenUpMs);
 }
 
 }  // namespace
@@ -185,7 +208,7 @@ Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline, Reach reach)
     }
     auto fd = connect_address(*address, deadline);
     if (fd) {
-      tune_tcp(fd->get());
+      tune_connected(fd->get());
       return fd;
     }
     last = fd.error();
@@ -218,7 +241,7 @@ Result<Fd> accept_from(const Fd& listener, Deadline deadline) {
   for (;;) {
     Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (fd) {
-      tune_tcp(fd.get());  // refused by Unix sockets, which need none of it
+      tune_accepted(fd.get());
       return fd;
     }
     if (errno == ECONNABORTED || errno == EINTR) continue;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flota import ending  # noqa: F401
 from flota.lazy import lazily
 
 if TYPE_CHECKING:

@@ -7,6 +7,9 @@ import enum
 from typing import overload
 
 
+def end_waits() -> None:
+    """The process ends: so do all waits of other threads."""
+
 class RuleKind(enum.Enum):
     sgd = 1
 
@@ -613,6 +616,9 @@ class Server:
 
     @property
     def endpoint(self) -> str: ...
+
+    @property
+    def connections(self) -> int: ...
 
     def wait(self, time_ms: int) -> bool: ...
 

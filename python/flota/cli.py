@@ -7,10 +7,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
-# Name: (the module whose ``main(arguments)`` does it, what it does). Imported on use: no command pays for another.
+# Name: (the module whose ``main(arguments)``, or the function named after a colon, does it; what it does). Imported on
+# use: no command pays for another.
 COMMANDS = {
     "launch": ("flota.launch", "start the servers and workers of a job: flota launch --worker_num 2 train.py"),
     "certs": ("flota.launch.certs", "make certificates for TLS between hosts: flota certs DIR --host node1"),
+    "status": ("flota.launch.jobs:status", "how a job on a cluster does: flota status NAME"),
+    "logs": ("flota.launch.jobs:logs", "what a process of it prints: flota logs NAME worker-3"),
+    "stop": ("flota.launch.jobs:stop", "end it: flota stop NAME"),
     "checkpoint": ("flota.checkpoint.commands", "inspect, verify, convert and compare checkpoints"),
     "pserver": ("flota.launch.pserver", "serve parameters in the foreground, for jobs that are started by hand"),
     "version": ("flota.launch.version", "which flota, and what is in it"),
@@ -48,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(COMMANDS)}"
         print(f"flota: no command {name}: {hint}", file=sys.stderr)
         return 2
-    status: int = import_module(COMMANDS[name][0]).main(rest)
+    module, _, function = COMMANDS[name][0].partition(":")
+    status: int = getattr(import_module(module), function or "main")(rest)
     return status
 
 

@@ -11,8 +11,10 @@ Arrays are used where they lie, and the interpreter is free while a call waits. 
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -38,6 +40,10 @@ T = TypeVar("T")
 _STORAGES = {kind.name: kind for kind in _core.Storage}
 _TRANSPORTS = {kind.name: kind for kind in _core.Transport}
 _SPLIT_METHODS = {kind.name: kind for kind in _core.SplitMethod}
+
+
+# Workers as the core's errors name those who are missing: "worker 3", "workers 1, 2 and 91 more".
+_NAMED_WORKERS = re.compile(r"\bworkers? (\d+(?:, \d+)*)")
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class Client:
         protect_client(options, tls, insecure=flag("insecure", insecure))
         seconds = config.default_timeout() if timeout is None else timeout
         self._session = Session(_core.Client.connect(options, milliseconds(seconds)), seconds)
+        self.workers: Sequence[str] = ()  # endpoints, where they are known: errors say where a missing worker is
         self._rank: int | None = None  # of a worker that has joined its job
         self._passed: dict[str, int] = {}
 
@@ -208,10 +215,25 @@ class Client:
         its way back and shows that it lives."""
         while True:
             try:
-                return wait()
+                with self.saying_where():
+                    return wait()
             except DeadlineExceeded as error:
                 late = self._on_their_way(error)
                 print(f"flota: worker {self._rank} waits on at {what}: {', '.join(late)}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def saying_where(self) -> Iterator[None]:
+        """Around a wait for other workers: its error says on which host those are that it names."""
+        try:
+            yield
+        except DeadlineExceeded as error:
+            hosts = [endpoint.rpartition(":")[0] for endpoint in self.workers]
+            named = [int(rank) for ranks in _NAMED_WORKERS.findall(str(error)) for rank in ranks.split(", ")]
+            others = [rank for rank in dict.fromkeys(named) if rank != self._rank and rank < len(hosts)]
+            if len(set(hosts)) < 2 or not others:
+                raise
+            where = ", ".join(f"worker {rank} is on {hosts[rank]}" for rank in others)
+            raise DeadlineExceeded(f"{error}; {where}") from None
 
     def _on_their_way(self, error: DeadlineExceeded) -> list[str]:
         if self._rank is None:

@@ -27,6 +27,8 @@ DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
 SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
 SNAPSHOT_MB = "FLOTA_SNAPSHOT_MB"
 RECOVER_BEFORE_DAMAGE = "FLOTA_RECOVER_BEFORE_DAMAGE"
+LISTEN = "FLOTA_LISTEN"
+HEALTH_PORT = "FLOTA_HEALTH_PORT"
 POD_IP = "POD_IP"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
@@ -176,6 +178,21 @@ def pod_ip() -> str:
     return os.environ.get(POD_IP, "").strip()
 
 
+def listen_host() -> str:
+    """The address that a server listens on, where that is not its name in the job: ``FLOTA_LISTEN``, or nothing."""
+    return os.environ.get(LISTEN, "").strip().strip("[]")
+
+
+def health_port() -> int | None:
+    """The port at which a server tells whether it is well: ``FLOTA_HEALTH_PORT``; None: nowhere."""
+    text = os.environ.get(HEALTH_PORT, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
+        raise InvalidArgument(f"{HEALTH_PORT}={text}: a port is a number between 1 and 65535")
+    return int(text)
+
+
 def visible_devices() -> str | None:
     """The GPUs that this process and those it starts may use: ``CUDA_VISIBLE_DEVICES``; None when nobody has said."""
     return os.environ.get(VISIBLE_DEVICES)
@@ -195,8 +212,14 @@ def report_address() -> tuple[str, int] | None:
     path = os.environ.get(REPORT)
     if not path or os.environ.get("TRAINING_ROLE") != "TRAINER":
         return None
+    index = worker_index()
+    return None if index is None else (path, index)
+
+
+def worker_index() -> int | None:
+    """Which worker of its job this process is, or looks after; None: none."""
     index = os.environ.get("PADDLE_TRAINER_ID", "")
-    return (path, int(index)) if index.isdecimal() else None
+    return int(index) if index.isdecimal() else None
 
 
 def lend_modules(folder: str) -> None:

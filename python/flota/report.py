@@ -32,6 +32,9 @@ from typing import Any, SupportsFloat
 from flota import config
 from flota.errors import MAY_PASS
 
+# The exit status of a server that has nobody left to serve: there is no use in starting it again.
+NOBODY_LEFT = 69
+
 MIN_INTERVAL = 0.2  # seconds between two reports
 
 _LAST_WAIT = 1.0  # seconds that the last report may wait for room

@@ -4,7 +4,8 @@ The job's secret comes from ``FLOTA_SECRET`` or ``FLOTA_SECRET_FILE``, never fro
 the machine could read it. Off loopback it needs certificates, from flags or the environment, or ``--insecure``. When
 the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``. It ends when a client asks
 for it, or with SIGINT or SIGTERM. With ``--durable DIR`` what it holds outlives it: started again with the same folder,
-it goes on where it was (docs/durability.md). Flags win over the environment.
+it goes on where it was (docs/durability.md). With ``--health_port`` it tells over HTTP, at the same address, whether it
+is alive and whether it serves (``flota.health``). Flags win over the environment.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from types import FrameType
 from flota import _core, config
 from flota.durable import Durable, from_environment, keep_server
 from flota.errors import FlotaError, InvalidArgument
+from flota.health import open_health_port
 from flota.tls import ServerTls, protect_server, server_set
 
 # How often the waiting thread looks for a signal.
@@ -38,6 +40,13 @@ def _at_least_1(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is between 1 and 65535, not {number}")
     return number
 
 
@@ -82,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--recover_before_damage", action="store_true", help="use a damaged redo log up to where it is damaged"
+    )
+    parser.add_argument(
+        "--health_port",
+        type=_port,
+        metavar="PORT",
+        help="answer GET /healthz and /readyz there (default: FLOTA_HEALTH_PORT, or nowhere)",
     )
     parser.add_argument("--max-payload-mb", type=_at_least_1, default=256, help="largest message in MiB (default: 256)")
     return parser
@@ -148,16 +163,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, ask_to_stop)
     signal.signal(signal.SIGTERM, ask_to_stop)
     try:
+        # Before what may take long: recovering.
+        health = open_health_port(arguments.host, arguments.health_port)
         server = _core.Server.start(_options(arguments))
     except FlotaError as error:
         print(f"flota server: {error}", file=sys.stderr)
         return 1
     if arguments.until_stdin_ends:
         threading.Thread(target=_wait_for_stdin, args=(server,), daemon=True).start()
+    if health is not None:
+        health.ready = True
     print(f"flota server {arguments.index} of {arguments.servers} listening on {server.endpoint}", flush=True)
     while not stop_asked and not server.wait(_LOOK_MS):
         pass
     server.stop()
+    if health is not None:
+        health.close()
     return 0
 
 

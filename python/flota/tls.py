@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flota import config
-from flota.certificates import (
-    AUTHORITY,
-    CLIENT,
-    CLIENT_AUTHORITY,
-    CLIENT_KEY,
-    SERVER,
-    SERVER_KEY,
-    unpacked,
-)
+from flota import certificates, config
 from flota.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from flota import _core
+
+# The files of a set.
+AUTHORITY, AUTHORITY_KEY = certificates.AUTHORITY, certificates.AUTHORITY_KEY
+SERVER, SERVER_KEY = certificates.SERVER, certificates.SERVER_KEY
+CLIENT, CLIENT_KEY = certificates.CLIENT, certificates.CLIENT_KEY
+CLIENT_AUTHORITY = certificates.CLIENT_AUTHORITY
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def _client_tls() -> Tls | None:
 def _folder() -> str | Path:
     """The folder of the environment's set; of one that came as text, this process makes it."""
     text = config.certs_text()
-    return unpacked(text) if text else config.certs_folder()
+    return certificates.unpacked(text) if text else config.certs_folder()
 
 
 def _needed(folder: Path, name: str, who: str) -> str:

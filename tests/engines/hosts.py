@@ -8,6 +8,9 @@ what cutting a cable is: both ends go on, and hear nothing. The file system is s
         hosts[0].run(["ping", "-c1", hosts[1].name])
         hosts.cut(hosts[1])
 
+``hosts.slow(host, …)`` makes a cable long and bad: by ``tc netem`` where the kernel has it, else by a process that
+carries the frames (slow_cable.py).
+
 It needs root, ``ip`` (iproute2), ``unshare`` and ``nsenter`` (util-linux); ``missing()`` says what is not there.
 """
 
@@ -18,6 +21,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -140,6 +144,7 @@ class Hosts:
         self._hosts: list[Host] = []
         self._count = count
         self._held = contextlib.ExitStack()
+        self._carriers: dict[str, subprocess.Popen[bytes]] = {}  # of slow cables, by the cable
 
     def __getitem__(self, index: int) -> Host:
         return self._hosts[index]
@@ -161,10 +166,58 @@ class Hosts:
     def mend(self, host: Host) -> None:
         _command(*self.in_switch("ip", "link", "set", host.cable, "up"))
 
+    def silence(self, host: Host, silent: bool = True) -> None:
+        """The switch passes on nothing from or to the host, whose own cable keeps its signal: as when a cable is cut
+        further away, of which the host's kernel learns nothing."""
+        _command(*self.in_switch("bridge", "link", "set", "dev", host.cable, "state", "0" if silent else "3"))
+
+    def slow(self, host: Host, round_trip_ms: float, loss: float = 0.0, seed: int = 0) -> None:
+        """From here on, what the host sends and is sent takes half of this time more, each way, and so many of
+        the frames (0.01: one in a hundred, each way) get lost."""
+        # Each frame for itself: a large one that the network card would cut up is not lost whole.
+        host.run(["ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])
+        if not self._slow_by_netem(host, round_trip_ms, loss):
+            self._slow_by_carrier(host, round_trip_ms, loss, seed)
+
+    def _slow_by_netem(self, host: Host, round_trip_ms: float, loss: float) -> bool:
+        """False: this kernel has none."""
+        # limit: frames under way; netem's own 1,000 would be a limit of 12 MB/s at 100 ms.
+        netem = ["root", "netem", "delay", f"{round_trip_ms / 2}ms", "loss", f"{100 * loss}%", "limit", "1000000"]
+        there = ["tc", "qdisc", "replace", "dev", host.cable, *netem]
+        if subprocess.run(self.in_switch(*there), capture_output=True, timeout=_DEADLINE).returncode != 0:
+            return False
+        _command(*self.in_switch("ethtool", "-K", host.cable, "tx", "off", "tso", "off", "gso", "off"))
+        host.run(["tc", "qdisc", "replace", "dev", "eth0", *netem])
+        return True
+
+    def _slow_by_carrier(self, host: Host, round_trip_ms: float, loss: float, seed: int) -> None:
+        """Puts a process between the cable and the bridge."""
+        near, far = f"{host.cable}n", f"{host.cable}f"  # a pair: the carrier has one end, the bridge the other
+        before = self._carriers.pop(host.cable, None)
+        if before is None:
+            _command(*self.in_switch("ip", "link", "set", host.cable, "nomaster"))
+            _command(*self.in_switch("ip", "link", "add", near, "type", "veth", "peer", "name", far))
+            _command(*self.in_switch("ethtool", "-K", far, "tx", "off", "tso", "off", "gso", "off"))
+            _command(*self.in_switch("ip", "link", "set", near, "up"))
+            _command(*self.in_switch("ip", "link", "set", far, "master", "bridge", "up"))
+        else:
+            _end(before)
+        carrier = subprocess.Popen(
+            self.in_switch(
+                sys.executable, str(Path(__file__).with_name("slow_cable.py")), host.cable, near,
+                str(round_trip_ms / 2), str(loss), str(seed),
+            ),
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        self._carriers[host.cable] = carrier
+        assert carrier.stdout is not None
+        assert carrier.stdout.readline() == b"ready\n", f"no slow cable for {host.name}"
+
     def __enter__(self) -> Hosts:
         try:
             _command("ip", "netns", "add", self._name)
             self._held.callback(subprocess.run, ["ip", "netns", "del", self._name], check=False)
+            self._held.callback(lambda: [_end(carrier) for carrier in self._carriers.values()])
             _command(*self.in_switch("ip", "link", "add", "bridge", "type", "bridge", "stp_state", "0"))
             _command(*self.in_switch("ip", "link", "set", "bridge", "up"))
             names = "".join(f"{self._network}.{i + 1} h{i + 1}\n" for i in range(self._count))

@@ -92,3 +92,47 @@ def test_nothing_outlives_its_host(tmp_path):
         wait_until(lambda: len(hosts[0].processes("sleep 54321")) >= 1)
         left = hosts[0].processes("sleep")
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
+
+
+ECHO = """
+import socket
+peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+peer.bind(("", 7000))
+print("listening", flush=True)
+while True:
+    peer.sendto(*peer.recvfrom(64))
+"""
+# How long each of so many datagrams took to come back, in milliseconds, in the order in which they came.
+ASK = """
+import socket, struct, sys, time
+peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+peer.connect((sys.argv[1], 7000))
+peer.settimeout(0.5)
+for _ in range(int(sys.argv[2])):
+    peer.send(struct.pack("d", time.monotonic()))
+    time.sleep(0.0005)
+try:
+    while True:
+        begun = struct.unpack("d", peer.recv(64))[0]
+        print(1e3 * (time.monotonic() - begun))
+except TimeoutError:
+    pass
+"""
+
+
+def test_a_slow_cable_is_as_slow_and_as_bad_as_was_asked(hosts):
+    first, second = hosts
+    echo = second.start(["python3", "-c", ECHO])
+    wait_until(lambda: "listening" in echo.output)
+
+    def ask(count):
+        return [float(line) for line in first.run(["python3", "-c", ASK, second.address, str(count)]).split()]
+
+    hosts.slow(second, 60)
+    ask(1)  # they learn each other's addresses, which takes a round trip of its own
+    taken = ask(20)
+    assert len(taken) == 20
+    assert 60 <= min(taken) < 90
+    hosts.slow(second, 0, loss=0.1)
+    # Those that came back passed twice: 810 of 1,000, give or take 12 at one standard deviation.
+    assert 740 < sum(len(ask(200)) for _ in range(5)) < 880  # what a socket holds of them at a time

@@ -43,6 +43,7 @@ class Clock:
     def _tell(self, leave: bool = False, rest: bool = False) -> int:
         job = self._job
         group = f"flota/clock/{self._groups}"
-        return job.client.native.advance(
-            group, self._steps, self._behind, job.rank, job.world, leave, job.client.time(None), rest
-        )
+        with job.client.saying_where():
+            return job.client.native.advance(
+                group, self._steps, self._behind, job.rank, job.world, leave, job.client.time(None), rest
+            )

@@ -199,6 +199,10 @@ class RemoteTables:
         client.native.pull_dense(values.parts(exact), client.time(None))
 
     def _wait_until_filled(self, values: DenseValues) -> None:
+        with self.job.client.saying_where():
+            self._look_until_filled(values)
+
+    def _look_until_filled(self, values: DenseValues) -> None:
         started, pause = time.monotonic(), _FIRST_LOOK
         while True:
             self._pull(values, exact=True)

@@ -91,13 +91,14 @@ def _send(shuffle: _core.GlobalShuffle, channel: str, pace: _Pace) -> None:
     assert team.client is not None
     native, time = team.client.native, team.client.time(None)
     sent = [0] * team.count
-    while letters := shuffle.next(_LETTER):
-        for to, letter in letters:
-            native.send(channel, team.index, to, team.count, sent[to], False, letter, time)
-            sent[to] += 1
-            pace.sent(len(letter))
-    for to in range(team.count):
-        native.send(channel, team.index, to, team.count, sent[to], True, b"", time)
+    with team.client.saying_where():
+        while letters := shuffle.next(_LETTER):
+            for to, letter in letters:
+                native.send(channel, team.index, to, team.count, sent[to], False, letter, time)
+                sent[to] += 1
+                pace.sent(len(letter))
+        for to in range(team.count):
+            native.send(channel, team.index, to, team.count, sent[to], True, b"", time)
 
 
 class _Receiver(threading.Thread):
@@ -116,10 +117,11 @@ class _Receiver(threading.Thread):
         native, time = team.client.native, team.client.time(None)
         taken = 0
         try:
-            while (letter := native.receive(self._channel, team.index, team.count, taken, time)) is not None:
-                self._shuffle.receive(letter[2])
-                taken += 1
-                self._pace.received(len(letter[2]))
-                self._pace.wait()
+            with team.client.saying_where():
+                while (letter := native.receive(self._channel, team.index, team.count, taken, time)) is not None:
+                    self._shuffle.receive(letter[2])
+                    taken += 1
+                    self._pace.received(len(letter[2]))
+                    self._pace.wait()
         except BaseException as error:  # raised by the thread that sends
             self.error = error

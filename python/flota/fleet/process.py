@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -30,12 +28,13 @@ from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.errors import FlotaError, InvalidArgument
 from flota.fleet.persistence import Persistence
+from flota.fleet.serving import serve
 from flota.fleet.team import Team
+from flota.health import HealthPort, open_health_port
 from flota.roles import Placement, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 
-_LOOK_MS = 200
 _FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
 
 Reduction = Literal["sum", "min", "max"]
@@ -48,6 +47,7 @@ class Fleet(Persistence):
     def __init__(self) -> None:
         super().__init__()
         self._server: _core.Server | None = None
+        self._health: HealthPort | None = None
 
     def init(
         self,
@@ -81,7 +81,8 @@ class Fleet(Persistence):
     def init_server(self, dirname: str | os.PathLike[str] | None = None, tables: Sequence[str] | None = None) -> None:
         """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then.
 
-        A server that finds in its durable folder what it held when it died goes on from there instead.
+        A server that finds in its durable folder what it held when it died goes on from there instead. It listens at
+        the address of its endpoint's name, or at ``FLOTA_LISTEN``; ``FLOTA_HEALTH_PORT`` tells there how it is.
         ``tables``: only the weights of these tables of it; the job begins with them, and counts its steps from 0.
         """
         if tables is not None and dirname is None:
@@ -89,33 +90,43 @@ class Fleet(Persistence):
         if not self.is_server():
             raise InvalidArgument("this process is a worker: call init_server() under `if flota.is_server():`")
         options = _core.ServerOptions()
-        options.endpoint = self.placement.server_endpoints[self.placement.index]
+        host, _, port = self.placement.server_endpoints[self.placement.index].rpartition(":")
+        if listen := config.listen_host():
+            host = f"[{listen}]" if ":" in listen else listen
+        options.endpoint = f"{host}:{port}"
         options.secret = config.job_secret()
         options.index = self.placement.index
         options.count = self.placement.server_num
         protect_server(options)
         keep_server(options)
-        server = _core.Server.make(options)
-        # One that was started again has what became of the checkpoint since.
-        if dirname is not None and not server.recovered:
-            restore_server(server, dirname, tables)
-        server.listen()
-        self._server = server
+        # Before what may take long: recovering, and loading a checkpoint.
+        health = open_health_port(host, None)
+        try:
+            server = _core.Server.make(options)
+            # One that was started again has what became of the checkpoint since.
+            if dirname is not None and not server.recovered:
+                restore_server(server, dirname, tables)
+            server.listen()
+        except BaseException:
+            if health is not None:
+                health.close()
+            raise
+        if health is not None:
+            health.ready = True
+        self._server, self._health = server, health
 
     def run_server(self) -> None:
-        """Serves until the workers have stopped, or until SIGINT or SIGTERM."""
+        """Serves until the workers have stopped, or until SIGINT or SIGTERM. When all workers have gone without a
+        goodbye and none comes back for ten times ``FLOTA_TIMEOUT``, the process ends with status 69."""
         if self._server is None:
             raise InvalidArgument("call flota.init_server() before run_server()")
-        stopped = threading.Event()
-        before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+        server, self._server = self._server, None
+        health, self._health = self._health, None
         try:
-            while not stopped.is_set() and not self._server.wait(_LOOK_MS):
-                pass
+            serve(server, f"server {self.placement.index}")
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._server.stop()
-            self._server = None
+            if health is not None:
+                health.close()
 
     # --- workers ---
 
@@ -145,6 +156,7 @@ class Fleet(Persistence):
         # A worker that is started again counts its pushes anew: a later time is a later epoch.
         epoch = int((time.time() - _FIRST_INCARNATION) * 8)
         client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
+        client.workers = self.placement.worker_endpoints
         try:
             self._connect(client, optimizer, strategy)
         except BaseException:

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flota import certificates, config
-from flota.certificates import job_set_as_text, make_set
+from flota.certificates import job_set_as_text
+from flota.certificates import make_set as make_set
 from flota.errors import FlotaError, InvalidArgument
 
 _DAYS = 365

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from flota import certificates, config
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
-from flota.launch.engines import ON_EACH_HOST
+from flota.launch.engines.engine import ON_EACH_HOST
 from flota.launch.hosts import split
 from flota.launch.restarts import DEFAULT_RESTARTS
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flota.report import NOBODY_LEFT
+
 DEFAULT_RESTARTS = 3
 
 # A process that has run so long has left behind what ended it before: its restarts are counted from 0 again.
@@ -59,6 +61,8 @@ def judge(ending: Ending, most: int, *, durable: bool) -> Verdict:
 
 
 def _reason_against(ending: Ending, *, durable: bool) -> str:
+    if ending.role == "server" and ending.status == NOBODY_LEFT:
+        return "it had waited for workers, and none came back"
     if ending.role == "server" and not durable:
         return "it has kept nothing on disk (--durable), and would come back empty"
     if ending.status == _CALLED_WRONGLY:

@@ -1,0 +1,37 @@
+"""A job's objects as the text that ``kubectl`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flota.launch.kubernetes.pods import Object
+
+if TYPE_CHECKING:
+    from yaml import SafeDumper
+
+
+def _dumper() -> type[SafeDumper]:
+    import yaml  # not before something is rendered
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml has no types
+        def ignore_aliases(self, data: Any) -> bool:  # the same labels in many places are written out in each
+            return True
+
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+            super().increase_indent(flow, False)
+
+    def text(dumper: SafeDumper, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+def to_yaml(objects: Sequence[Object]) -> str:
+    import yaml
+
+    dumper = _dumper()
+    return "---\n".join(
+        str(yaml.dump(thing, Dumper=dumper, sort_keys=False, width=10_000, allow_unicode=True)) for thing in objects
+    )
