@@ -175,8 +175,8 @@ class Launch:
         """Whether it is a worker that was to join, and nobody waits for it yet."""
         if process not in self._crew.workers or not self._scaling.comes(process.member.index):
             return False
-        say(f"{process.name} {process.ending} before it had joined: {process.log}")
-        self._scaling.give_up(process.member.index, f"it {process.ending} ({process.log})")
+        line = self._scaling.give_up(process.member.index, f"it {process.ending} ({process.log})")
+        tell(line)
         return True
 
     def _as_effect(self, process: Process) -> tuple[bool, bool]:

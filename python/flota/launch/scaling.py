@@ -81,6 +81,7 @@ class Scaling:
         self._absent: set[int] = set()  # that were never started, or have left
         self._coming: set[int] = set()  # that were started, and have not joined
         self._leaving: set[int] = set()
+        self._given_up: set[int] = set()  # that have failed, until server 0 has heard of it
         self._asked_back: set[int] = set()  # before they had left, as far as is known
         self._goodbyes: list[int] = []  # to be said in their place
         self._settles = False
@@ -101,14 +102,20 @@ class Scaling:
 
     def comes(self, index: int) -> bool:
         """Whether it is to join and has not: nobody waits for it yet."""
-        return index in self._coming
+        return index in self._coming or index in self._given_up
 
-    def give_up(self, index: int, why: str) -> None:
-        """A worker that was to join has failed, and is not started again: the job goes on with those below it."""
-        if self._under_way is not None:
-            self._end(f"worker {index} could not join: {why}; the job goes on with {workers_text(index)}", done=False)
+    def give_up(self, index: int, why: str) -> str:
+        """A worker that was to join has failed, and is not started again: the job goes on with those below it. Returns
+        what is to be said of it; nothing, where it was given up before."""
+        if index in self._given_up:
+            return ""
+        self._given_up.add(index)
+        line = f"worker {index} could not join: {why}; the job goes on with {workers_text(index)}"
+        self._end(line, done=False)
         self._coming.discard(index)
+        self._absent.add(index)
         self._asked.insert(0, (index, Nobody()))
+        return line
 
     def close(self) -> None:
         if self._envoy is not None:
@@ -126,7 +133,7 @@ class Scaling:
             if not self._place.runs(index):
                 self._see_off(index)
         for index in sorted(self._absent):
-            if index < self._place.workers and index not in self._goodbyes:
+            if index < self._place.workers and index not in self._goodbyes and index not in self._given_up:
                 self._start(index)
         if self._under_way is not None and not self._coming and not self._leaving and not self._goodbyes:
             self._end(f"{workers_text(self._place.workers)} ({self._before} before)", done=True)
@@ -187,6 +194,7 @@ class Scaling:
         self._under_way = answer
         self._before = self._place.workers
         self._place.set_workers(workers)
+        self._given_up.clear()
         for index in range(self._before, workers):
             if index in self._leaving:
                 self._leaving.discard(index)
