@@ -46,7 +46,8 @@ bool Barriers::everybody_is_here(const Place& place) const {
 Result<void> Barriers::gather(const std::string& name, Place& place) {
   Gathering gathering{name, place.gatherings, place.counted, {}, {}};
   const uint32_t ranks = place.world == 0 ? team_->roll()->workers() : place.world;
-  gathering.calls.resize(ranks);
+  // Ranks that nobody has stand there with a call of somebody else's, and nothing that was brought.
+  gathering.calls.resize(ranks, place.waiting.begin()->second.call);
   gathering.brought.resize(ranks);
   for (auto& [rank, waiting] : place.waiting) {
     if (rank >= ranks) continue;
@@ -124,7 +125,6 @@ void Barriers::release(const Gathering& gathering) {
   Place& place = places_[gathering.name];
   place.released.clear();
   place.released.insert(gathering.calls.begin(), gathering.calls.end());
-  place.released.erase(0);  // of ranks that nobody has
   place.brought = std::make_shared<const std::vector<std::vector<std::byte>>>(gathering.brought);
   place.gatherings = gathering.number + 1;
   place.counted |= gathering.counted;

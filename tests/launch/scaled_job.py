@@ -33,7 +33,7 @@ def take_time(seconds):
         time.sleep(0.005)
 
 
-def main(max_staleness=None, epochs=2, batch=25):
+def main(pace, max_staleness=None, epochs=2):
     torch.set_num_threads(1)
     flota.init()
     model = Counter()
@@ -47,7 +47,7 @@ def main(max_staleness=None, epochs=2, batch=25):
     flota.init_worker()
     dataset = QueueDataset()
     variables = [Slot("key", (1,)), Slot("label", (1,), "float32")]
-    dataset.init(batch, 1, use_var=variables, lease_seconds=2.0)
+    dataset.init(25, 1, use_var=variables, lease_seconds=2.0)
     dataset.set_filelist(sorted(map(str, Path("data").iterdir())))
     seen, numbers, totals = 0, [flota.worker_num()], []
     for _ in range(epochs):
@@ -58,7 +58,7 @@ def main(max_staleness=None, epochs=2, batch=25):
             seen += len(batch["key"])
             if flota.worker_num() != numbers[-1]:
                 numbers.append(flota.worker_num())
-            take_time(0.1)
+            take_time(pace)
         totals.append(flota.all_reduce(seen).item())
     if flota.is_first_worker():
         counts = -model.embedding.pull(torch.arange(ROWS))[:, 0].numpy()

@@ -140,7 +140,7 @@ def processes_of(launch, name):
 
 
 def test_a_job_grows_and_shrinks_and_trains_every_sample_once(job):
-    launch = job(1)
+    launch = job(1, pace=0.3)
     assert scaled(launch, 3)[-1] == "3 workers (1 before)"
     # Server 0 dies right after, and comes back with the number.
     os.kill(processes_of(launch, "serverlog.0")[0], signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_a_job_grows_and_shrinks_and_trains_every_sample_once(job):
 
 
 def test_workers_that_die_while_others_come_and_go_lose_nothing(job):
-    launch = job(2, max_staleness=4, epochs=1)
+    launch = job(2, pace=1.0, max_staleness=4, epochs=1)
     assert scaled(launch, 3)[-1] == "3 workers (2 before)"
     os.kill(processes_of(launch, "workerlog.2")[0], signal.SIGKILL)  # has just joined
     wait_until(lambda: "worker 2 was killed by SIGKILL; starting it again" in launch.output)
@@ -169,7 +169,7 @@ def test_workers_that_die_while_others_come_and_go_lose_nothing(job):
     os.kill(processes_of(launch, "workerlog.3")[0], signal.SIGKILL)
     wait_until(lambda: "worker 3 was killed by SIGKILL; starting it again" in launch.output)
     # It is not started again: its goodbye is said for it.
-    assert "worker 3 ended before it had left" in scaled(launch, 3)
+    assert "worker 3 has ended before it had left" in scaled(launch, 3)
     (launch.folder / "hurry").touch()
     assert launch.wait(60) == 0, launch.output
     counts = np.load(launch.folder / "counts.npy")

@@ -196,8 +196,8 @@ BOOST_AUTO_TEST_CASE(a_barrier_of_the_job_is_of_those_that_are_there_when_the_la
   BOOST_TEST(job.brought(2, 2) == "barrier 'b': worker 2 is none of this job's: it has not joined it, or has left");
   value_of(answer(job.team, scales(3)));
   std::thread first([&] { BOOST_TEST(job.brought(0, 3, patience()) == "012"); });
-  std::thread second([&] { BOOST_TEST(job.brought(1, 4, patience()) == "012"); });
   value_of(answer(job.team, joins(2, 3)));
+  std::thread second([&] { BOOST_TEST(job.brought(1, 4, patience()) == "012"); });
   BOOST_TEST(job.brought(2, 5, patience()) == "012");
   first.join();
   second.join();
@@ -287,6 +287,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_comes_back_knows_who_came_and_went) {
       BOOST_TEST((lease(*second, 1, 1) == LeaseOutcome::kGranted));
       continue;
     }
+    value_of(first->rejoin(0, 1, kTime));
     const TeamReply reply = value_of(first->team({}, kTime));
     BOOST_TEST(reply.workers == (life == 1 ? 2u : 1u));
     if (life == 1) {

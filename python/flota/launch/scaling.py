@@ -193,7 +193,8 @@ class Scaling:
         self._end(f"another command asks for {workers_text(workers)}: that holds", done=False)
         self._under_way = answer
         self._before = self._place.workers
-        self._place.set_workers(workers)
+        if workers != self._before:
+            self._place.set_workers(workers)
         self._given_up.clear()
         for index in range(self._before, workers):
             if index in self._leaving:
