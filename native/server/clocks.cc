@@ -7,7 +7,10 @@
 
 namespace flota {
 
-Team::Roll Clocks::roll() const { return team_ == nullptr ? Team::Roll() : *team_->roll(); }
+std::shared_ptr<const Team::Roll> Clocks::roll() const {
+  static const auto kNobody = std::make_shared<const Team::Roll>();
+  return team_ == nullptr ? kNobody : team_->roll();
+}
 
 bool Clocks::Group::misses(uint32_t rank, const Team::Roll& roll) const {
   if (ranks.contains(rank)) return false;
@@ -60,8 +63,8 @@ std::string Clocks::Group::behind(uint64_t step, uint32_t rank, const Team::Roll
 // not for ever.
 bool Clocks::full() const {
   if (groups_.size() < kMaxGroups) return false;
-  const Team::Roll now = roll();
-  return std::ranges::none_of(groups_, [&](const auto& entry) { return entry.second->over(now); });
+  const auto now = roll();
+  return std::ranges::none_of(groups_, [&](const auto& entry) { return entry.second->over(*now); });
 }
 
 Result<bool> Clocks::check(const Group* group, const Advance& message) const {
@@ -73,7 +76,7 @@ Result<bool> Clocks::check(const Group* group, const Advance& message) const {
     return invalid(worker(message.rank) + " is none of this job's: it has not joined it, or has left");
   }
   // Where everybody has left, the next group of this name begins anew.
-  if (group == nullptr || (group->over(roll()) && !message.leave && !message.rest)) return true;
+  if (group == nullptr || (group->over(*roll()) && !message.leave && !message.rest)) return true;
   if (group->world != message.world) {
     return invalid(worker(message.rank) + " says there are " + std::to_string(message.world) + " workers, others say " +
                    std::to_string(group->world));
@@ -99,11 +102,11 @@ Result<void> Clocks::note(uint64_t id, const Advance& message, Journal* journal)
   if (!known && full()) return Error{ErrorCode::kBusy, "too many groups of workers"};
   FLOTA_TRY(write_message(journal, RecordKind::kAdvance, message));
   if (!known && groups_.size() >= kMaxGroups) {
-    boost::unordered::erase_if(groups_, [&](const auto& entry) { return entry.second->over(roll()); });
+    boost::unordered::erase_if(groups_, [&](const auto& entry) { return entry.second->over(*roll()); });
   }
   std::shared_ptr<Group>& group = groups_[id];
   if (!group) group = std::make_shared<Group>();
-  if (group->over(roll()) && !message.leave && !message.rest) group->ranks.clear();
+  if (group->over(*roll()) && !message.leave && !message.rest) group->ranks.clear();
   group->world = message.world;
   Member& member = group->ranks[message.rank];
   if (message.leave) {
@@ -124,17 +127,17 @@ Result<uint64_t> Clocks::advance(const Advance& message, Deadline deadline) {
   group->changed.notify_all();
   if (message.leave) return message.step;
   if (message.rest) {
-    const uint64_t others = group->slowest_beside(message.rank, roll());
+    const uint64_t others = group->slowest_beside(message.rank, *roll());
     return others == ~uint64_t{0} ? message.step : others;
   }
   const uint64_t wanted = message.step - std::min(message.step, message.behind);
   // Asked anew each time: workers come and go.
-  auto slowest = [&] { return group->slowest_beside(message.rank, roll()); };
+  auto slowest = [&] { return group->slowest_beside(message.rank, *roll()); };
   while (slowest() < wanted && !stopped_ && !deadline.passed()) group->changed.wait_until(lock, deadline.when());
   if (slowest() >= wanted) return std::min(slowest(), message.step);
   if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
   return Error{ErrorCode::kDeadline, worker(message.rank) + " waited " + seconds(message.wait_ms) + " for step " +
-                                         std::to_string(wanted) + ": " + group->behind(wanted, message.rank, roll())};
+                                         std::to_string(wanted) + ": " + group->behind(wanted, message.rank, *roll())};
 }
 
 void Clocks::leave(uint32_t rank) {

@@ -77,7 +77,7 @@ class Clocks {
   // Notes what is new, or refuses it and changes nothing.
   Result<void> note(uint64_t id, const Advance& message, Journal* journal);
   bool full() const;
-  Team::Roll roll() const;
+  std::shared_ptr<const Team::Roll> roll() const;
   Result<void> replay_group(std::span<const std::byte> payload);
 
   // One for all groups: what is done under it takes no longer than a look at every worker.

@@ -54,16 +54,19 @@ Result<bool> Team::can_join(const TeamRequest& message) const {
   if (message.mode != mode_) {
     return invalid(who + " trains in " + to_string(message.mode) + " mode, others in " + to_string(mode_) + " mode");
   }
+  const bool member = roll_->has(message.rank);
+  if (!member && message.rank >= wanted_) {
+    const std::string how = mode_ == TeamMode::kAsync ? ": `flota scale --workers " + std::to_string(message.rank + 1) +
+                                                            "` lets it join"
+                                                      : "";
+    return invalid(who + " is none of this job's " + count_of(wanted_) + how);
+  }
   // Later on, who starts a worker again may not have heard of another number.
   if (version_ == 0 && message.workers != first_) {
     return invalid(who + " says there are " + std::to_string(message.workers) + " workers, others say " +
                    std::to_string(first_));
   }
-  if (roll_->has(message.rank)) return true;
-  if (message.rank >= wanted_) {
-    return invalid(who + " is none of this job's " + count_of(wanted_) + ": `flota scale --workers " +
-                   std::to_string(message.rank + 1) + "` lets it join");
-  }
+  if (member) return true;
   if (!pinned_.empty()) return invalid(who + " comes too late: " + fixed());
   for (uint32_t lower = 0; lower < message.rank; ++lower) {
     if (!roll_->has(lower)) return false;

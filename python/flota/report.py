@@ -94,7 +94,7 @@ class Reporter:
         self._loss_was_nan = is_nan
 
     def joined(self) -> None:
-        """Says that this worker has joined a job that ran without it."""
+        """Says that this worker has joined a job that ran without it, and is where the others are."""
         self._joined = True
         self._send_last()
         if self._socket is not None:

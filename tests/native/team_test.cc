@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(the_first_that_joins_says_how_many_there_are) {
 BOOST_AUTO_TEST_CASE(workers_of_higher_ranks_join_in_their_order_when_they_may) {
   Team team;
   value_of(answer(team, joins(0, 1)));
-  BOOST_TEST(message_of(answer(team, joins(1, 2))) == "worker 1 says there are 2 workers, others say 1");
+  BOOST_TEST(message_of(answer(team, joins(1, 2))) ==
+             "worker 1 is none of this job's 1 worker: `flota scale --workers 2` lets it join");
   value_of(answer(team, scales(3)));
   BOOST_TEST(told(team) == "async wanted 3: 0");
   BOOST_TEST(message_of(answer(team, joins(2, 3))) == "worker 2 waited 0.1 s to join: worker 1 has to join before it");

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from flota._core import TeamMode, TeamPart
+from flota._core import TeamMode, TeamPart, TeamReply
 from flota.client import Client
 from flota.data.reading import reads
 from flota.strategy import Async, Geo, Mode
@@ -28,14 +28,19 @@ class Membership:
     """
 
     def __init__(self, client: Client, rank: int, world: int) -> None:
-        told = client.native.team(TeamPart.join, client.time(None), rank, world, TeamMode.asynchronous)
         self._client = client
         self._rank = rank
+        told = self._join(world)
         self.late: bool = told.late
         self.workers: int = told.workers
         self._wanted: int = told.wanted
         self._heard = time.monotonic()
         self._go: Callable[[], None] | None = None
+
+    def _join(self, world: int) -> TeamReply:
+        return self._client.native.team(
+            TeamPart.join, self._client.time(None), self._rank, world, TeamMode.asynchronous
+        )
 
     def when_asked(self, go: Callable[[], None]) -> None:
         """What ends this worker's part, and its script."""
@@ -51,6 +56,9 @@ class Membership:
         if not self.asked_to_leave and time.monotonic() - self._heard > _LOOK_SECONDS:
             self._heard = time.monotonic()
             told = self._client.native.team(TeamPart.ask, self._client.time(None))
+            if told.workers == 0:
+                # A server that has kept nothing was started in place of the first: it is told who there is.
+                told = self._join(self.workers)
             self.workers, self._wanted = told.workers, told.wanted
         return self.asked_to_leave
 

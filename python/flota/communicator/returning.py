@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flota import _core
+from flota import _core, report
 from flota.client import Client
 from flota.communicator.journey import MOST_BYTES, Epochs
 from flota.communicator.optimizer import DistributedOptimizer
@@ -123,9 +123,12 @@ class Way:
         self._noted = _Here(self._target, rejoined.steps, self._notes.place)
         self._heard = self._when = time.monotonic()
         set_creating(tables, not self.returning)
-        if rejoined.starts > 1 or tables.job.late:
-            self._notes.repeat(0, self._target)
+        if self._held_before:
             self._catch_up()
+        elif rejoined.starts > 1 or tables.job.late:
+            self._notes.repeat(0, self._target)
+        if tables.job.late and not self._held_before:
+            report.joined()
 
     @property
     def returning(self) -> bool:
@@ -141,13 +144,13 @@ class Way:
         if reached < target:
             return reached, target
         self._held_before = {}
+        report.joined()
         return 0, 0
 
     def _catch_up(self) -> None:
         """Others may wait for this worker where it has not come to yet: they are told that it is on its way."""
-        if self._held_before:
-            self._heard = time.monotonic()
-            self._notes.repeat(*self._meetings())
+        self._heard = time.monotonic()
+        self._notes.repeat(*self._meetings())
 
     # --- on the way ---
 
@@ -157,7 +160,7 @@ class Way:
         self.steps = self._optimizer.steps + 1
         if self.made > self._target:
             self._leave_behind()
-            if self._held_before and time.monotonic() - self._heard > WAY_SECONDS:
+            if self._held_before and (time.monotonic() - self._heard > WAY_SECONDS or not self._meetings()[1]):
                 self._catch_up()
             return False
         if self.made == self._target:

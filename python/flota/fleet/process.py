@@ -218,7 +218,6 @@ class Fleet(Persistence):
             report.finished()
             client.close()
             raise SystemExit(0)
-        report.joined()
         if rejoined.starts == 1:
             workers = f"worker {index} has joined: the job has {self.worker_num()} workers now"
             print(f"flota: {workers}", file=sys.stderr, flush=True)

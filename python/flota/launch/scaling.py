@@ -114,6 +114,7 @@ class Scaling:
         self._end(line, done=False)
         self._coming.discard(index)
         self._absent.add(index)
+        self._goodbyes.append(index)  # it may have come, and not as far as the others
         self._asked.insert(0, (index, Nobody()))
         return line
 

@@ -51,7 +51,7 @@ class LocalWorkplace:
         for member in self._plan.members:
             if member.role == "worker" and member.index in self._workers:
                 process = self._workers[member.index]
-                process.member = member
+                process.member, process.leaving = member, False
                 self._crew.environments[process.name] = self._dress(self._plan, process)
 
     def start_worker(self, index: int) -> str:
