@@ -239,10 +239,10 @@ class Client {
   // Who the job's workers are: kept by server 0. A worker joins before anything else; a join waits for those of lower
   // ranks. A leave, of this worker or for one that has ended, goes to all servers.
   Result<TeamReply> team(TeamRequest message, Time time);
-  // The first call of a worker that may have been started before, but for a join: what earlier incarnations still send is refused from
-  // here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch becomes later
-  // than all that servers know. From here on it counts its arrivals at barriers: at those that everybody has passed it
-  // does not wait, but is given what was brought then. Requires: no other call was made yet.
+  // The first call of a worker that may have been started before, but for a join: what earlier incarnations still send
+  // is refused from here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch
+  // becomes later than all that servers know. From here on it counts its arrivals at barriers: at those that everybody
+  // has passed it does not wait, but is given what was brought then. Requires: no other call was made yet.
   Result<Rejoined> rejoin(uint32_t rank, uint32_t world, Time time);
   // Tells server 0 how many of this worker's steps the tables have for good, and, while it goes again through what was
   // done before it was started, how far it is; target 0: it is where it was. `position`: where it stands, in words of

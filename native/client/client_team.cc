@@ -18,10 +18,11 @@ Result<TeamReply> Client::team(TeamRequest message, Time time) {
     message.encode(payload);
     std::vector<Lane::Request> requests;
     for (uint32_t server = 0; server < answers.size(); ++server) {
-      requests.push_back({server, small_call(MessageKind::kTeam, payload, [&answers, server](auto bytes) -> Result<void> {
-                            FLOTA_ASSIGN(answers[server], TeamReply::decode(bytes));
-                            return {};
-                          })});
+      requests.push_back(
+          {server, small_call(MessageKind::kTeam, payload, [&answers, server](auto bytes) -> Result<void> {
+             FLOTA_ASSIGN(answers[server], TeamReply::decode(bytes));
+             return {};
+           })});
     }
     return lane.exchange(requests, deadline);
   }));

@@ -64,9 +64,9 @@ Result<void> Barriers::gather(const std::string& name, Place& place) {
 std::string Barriers::missing(const Place& place) const {
   const auto roll = place.world == 0 ? team_->roll() : std::make_shared<const Team::Roll>();
   const uint32_t world = place.world == 0 ? roll->workers() : place.world;
-  return missing_workers(world, [&](uint32_t rank) {
-           return place.waiting.contains(rank) || (place.world == 0 && !roll->has(rank));
-         }) +
+  return missing_workers(
+             world,
+             [&](uint32_t rank) { return place.waiting.contains(rank) || (place.world == 0 && !roll->has(rank)); }) +
          " of " + std::to_string(place.world == 0 ? roll->late.size() : world);
 }
 

@@ -21,9 +21,8 @@ bool Clocks::Group::misses(uint32_t rank, const Team::Roll& roll) const {
 
 bool Clocks::Group::misses_any_beside(uint32_t rank, const Team::Roll& roll) const {
   if (world != 0) return ranks.size() < world;
-  return std::ranges::any_of(roll.late, [&](const auto& member) {
-    return member.first != rank && misses(member.first, roll);
-  });
+  return std::ranges::any_of(roll.late,
+                             [&](const auto& member) { return member.first != rank && misses(member.first, roll); });
 }
 
 bool Clocks::Group::over(const Team::Roll& roll) const {

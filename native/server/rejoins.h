@@ -36,7 +36,8 @@ class Rejoins {
   // The worker has left: the next of its rank begins anew. Requires: frozen.
   void leave(uint32_t rank);
 
-  // The worker is being started again, or joins late: its way begins, and for as long as this is said again it shows life.
+  // The worker is being started again, or joins late: its way begins, and for as long as this is said again it shows
+  // life.
   void coming(uint32_t rank);
 
   // Those that are on their way and were heard of within this time.

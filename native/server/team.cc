@@ -7,9 +7,7 @@
 namespace flota {
 namespace {
 
-std::string count_of(uint32_t workers) {
-  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
-}
+std::string count_of(uint32_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
 
 }  // namespace
 
@@ -37,10 +35,10 @@ Result<void> Team::pin(std::unique_lock<std::mutex>& lock, const TeamRequest& me
   while (roll_->workers() > wanted_ && message.rank < wanted_) {
     if (stopped_) return Error{ErrorCode::kShuttingDown, "the server is stopping"};
     if (deadline.passed()) {
-      return Error{ErrorCode::kDeadline, worker(message.rank) + " waited " + seconds(message.wait_ms) + " for " +
-                                             missing_workers(roll_->workers(),
-                                                             [&](uint32_t r) { return r < wanted_ || !roll_->has(r); }) +
-                                             " to leave, before " + message.why};
+      return Error{ErrorCode::kDeadline,
+                   worker(message.rank) + " waited " + seconds(message.wait_ms) + " for " +
+                       missing_workers(roll_->workers(), [&](uint32_t r) { return r < wanted_ || !roll_->has(r); }) +
+                       " to leave, before " + message.why};
     }
     changed_.wait_until(lock, deadline.when());
   }
@@ -56,9 +54,9 @@ Result<bool> Team::can_join(const TeamRequest& message) const {
   }
   const bool member = roll_->has(message.rank);
   if (!member && message.rank >= wanted_) {
-    const std::string how = mode_ == TeamMode::kAsync ? ": `flota scale --workers " + std::to_string(message.rank + 1) +
-                                                            "` lets it join"
-                                                      : "";
+    const std::string how = mode_ == TeamMode::kAsync
+                                ? ": `flota scale --workers " + std::to_string(message.rank + 1) + "` lets it join"
+                                : "";
     return invalid(who + " is none of this job's " + count_of(wanted_) + how);
   }
   // Later on, who starts a worker again may not have heard of another number.
@@ -98,8 +96,8 @@ Result<void> Team::check_scale(const TeamRequest& message) const {
     const std::string why = mode_ == TeamMode::kSync
                                 ? "its workers make every step together, and a step's average is over all of them"
                                 : "each worker's moves are divided by the number of workers";
-    return invalid(std::string("this job trains in ") + to_string(mode_) + " mode, where the number of workers is fixed: " +
-                   why + "; only an async job can be scaled");
+    return invalid(std::string("this job trains in ") + to_string(mode_) +
+                   " mode, where the number of workers is fixed: " + why + "; only an async job can be scaled");
   }
   if (!pinned_.empty() && message.workers != wanted_) return invalid(fixed());
   return {};

@@ -19,8 +19,8 @@ namespace flota {
 // when they have; or those of the highest ranks are to leave, and count until they have. Thread safety: any thread.
 class Team {
  public:
-  // Who belongs to it at one time. A worker that was none of those that the job began with is late: it goes through what
-  // they went through before, and nobody waits for it in a place that it has not come to by itself.
+  // Who belongs to it at one time. A worker that was none of those that the job began with is late: it goes through
+  // what they went through before, and nobody waits for it in a place that it has not come to by itself.
   struct Roll {
     std::map<uint32_t, bool> late;  // by rank
 

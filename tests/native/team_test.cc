@@ -59,7 +59,8 @@ struct Meeting {
     auto all = barriers.arrive("b", call, rank, 0, deadline, std::as_bytes(std::span(brings)), count);
     if (!all) return message_of(all);
     std::string text;
-    for (const auto& part : **all) text += part.empty() ? "-" : reinterpret_cast<const char*>(part.data())[0] + std::string();
+    for (const auto& part : **all)
+      text += part.empty() ? "-" : reinterpret_cast<const char*>(part.data())[0] + std::string();
     return text;
   }
 };
@@ -113,18 +114,20 @@ BOOST_AUTO_TEST_CASE(jobs_whose_number_is_fixed_say_why) {
   Team empty, sync, geo, fixed;
   BOOST_TEST(code_of(answer(empty, scales(2))) == ErrorCode::kBusy);
   value_of(answer(sync, joins(0, 1, TeamMode::kSync)));
-  BOOST_TEST(message_of(answer(sync, scales(2))) ==
-             "this job trains in sync mode, where the number of workers is fixed: its workers make every step together, "
-             "and a step's average is over all of them; only an async job can be scaled");
+  BOOST_TEST(
+      message_of(answer(sync, scales(2))) ==
+      "this job trains in sync mode, where the number of workers is fixed: its workers make every step together, "
+      "and a step's average is over all of them; only an async job can be scaled");
   value_of(answer(geo, joins(0, 1, TeamMode::kGeo)));
   BOOST_TEST(code_of(answer(geo, scales(2))) == ErrorCode::kInvalidArgument);
   value_of(answer(fixed, joins(0, 2)));
   value_of(answer(fixed, pins(1)));
   value_of(answer(fixed, pins(0)));
   value_of(answer(fixed, scales(2)));
-  BOOST_TEST(message_of(answer(fixed, scales(3))) ==
-             "the number of workers is fixed, as the job has come to data by number: each worker's part of the data goes "
-             "by that number");
+  BOOST_TEST(
+      message_of(answer(fixed, scales(3))) ==
+      "the number of workers is fixed, as the job has come to data by number: each worker's part of the data goes "
+      "by that number");
 }
 
 BOOST_AUTO_TEST_CASE(what_goes_by_the_number_waits_for_those_that_leave) {
