@@ -52,6 +52,7 @@ class Process:
         self.log_begin = 0  # byte of the log at which this launch's part begins
         self.status: int | None = None  # as subprocess has it: below 0 for a signal
         self.asked_to_stop = False
+        self.leaving = False  # a worker that the job goes on without
         self.starts = 0  # by this launch
         self.used_restarts = 0  # of those that it may have
         self.due: float | None = None  # when it is to be started again

@@ -95,6 +95,8 @@ def state(process: Process, worker: WorkerProgress | None) -> str:
 def _state(process: Process, worker: WorkerProgress | None) -> str:
     if process.due is not None:
         return f"{process.ending}, starts again in {max(0.0, process.due - time.monotonic()):.0f} s"
+    if process.leaving and not process.asked_to_stop:
+        return "leaving" if process.running else "has left"
     if not process.running:
         return "stopped" if process.asked_to_stop else "finished" if process.status == 0 else process.ending
     if process.asked_to_stop:
