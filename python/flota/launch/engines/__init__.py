@@ -9,9 +9,10 @@ from __future__ import annotations
 from flota.launch.engines.engine import Engine, Flag
 from flota.launch.engines.kubernetes import KUBERNETES
 from flota.launch.engines.local import LOCAL as _LOCAL
+from flota.launch.engines.ssh import SSH
 
 LOCAL = "local"
 
-ENGINES: dict[str, Engine] = {LOCAL: _LOCAL, "kubernetes": KUBERNETES}
+ENGINES: dict[str, Engine] = {LOCAL: _LOCAL, "kubernetes": KUBERNETES, "ssh": SSH}
 
 __all__ = ["ENGINES", "LOCAL", "Engine", "Flag"]
