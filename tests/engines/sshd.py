@@ -3,12 +3,14 @@ jobs are started."""
 
 from __future__ import annotations
 
+import json
 import os
-import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hosts import Host, Hosts, Running
 
@@ -25,6 +27,24 @@ UsePAM no
 PermitRootLogin yes
 StrictModes no
 LogLevel VERBOSE
+"""
+
+# Servers end when all workers of the job have; that they have, they see in a folder that all hosts see.
+_JOB = """
+import hashlib, os, pathlib, sys, time
+done = pathlib.Path("{done}", hashlib.sha256(os.environ["FLOTA_SECRET"].encode()).hexdigest()[:16])
+done.mkdir(parents=True, exist_ok=True)
+is_server = os.environ["TRAINING_ROLE"] == "PSERVER"
+index = os.environ.get("PADDLE_TRAINER_ID", "")
+if is_server:
+    while len(list(done.iterdir())) < int(os.environ["PADDLE_TRAINERS_NUM"]):
+        time.sleep(0.02)
+    sys.exit(0)
+"""
+_END = """
+from flota import report
+report.finished()
+(done / index).touch()
 """
 
 
@@ -71,30 +91,41 @@ class Cluster:
         settings = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
         return self.head.start([FLOTA, "launch", *map(str, words)], cwd=cwd or self.folder, env=settings)
 
-    def agents(self, hosts: Sequence[Host] | None = None) -> list[int]:
-        """What still runs of jobs, agents included."""
-        return [
-            pid
-            for host in hosts or self.hosts
-            for text in ("flota.launch.ssh.agent", "flota.launch.herald", str(self.folder))
-            for pid in host.processes(text)
-            if host is not self.head or "flota launch" not in _command_of(pid)
+    def workspace(self, host: str, name: str = "workspace") -> Path:
+        return self.folder.parent / host / name
+
+    def file(
+        self, folder: Path, names: Sequence[str] = (), *, where: str = "workspace",
+        extra: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Path:  # fmt: skip
+        """A hosts.yaml of hosts with a workspace of their own each."""
+        hosts = [
+            {"name": name, "workspace": str(self.workspace(name, where)), **(extra or {}).get(name, {})}
+            for name in names or [host.name for host in self.hosts]
         ]
+        file = folder / "hosts.yaml"
+        file.write_text(json.dumps({"hosts": hosts}))  # JSON is YAML
+        return file
 
+    def job(self, text: str) -> str:
+        """A script of a job in which workers do what the text says, and servers wait until all have done it."""
+        return _JOB.format(done=self.folder / "done") + textwrap.dedent(text) + _END
 
-def _command_of(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    return " ".join(Path(word.decode(errors="replace")).name for word in words[1:3])
+    def script(self, text: str) -> str:
+        """The same in the folder that all hosts see: the script's name there."""
+        name = f"script{len(list(self.folder.glob('script*.py')))}.py"
+        (self.folder / name).write_text(self.job(text))
+        return name
+
+    def processes(self, hosts: Sequence[Host] | None = None) -> list[int]:
+        """Servers and workers of jobs on these hosts."""
+        return [pid for host in hosts or self.hosts for pid in host.processes("python -u ")]
+
+    def left(self, hosts: Sequence[Host] | None = None) -> list[int]:
+        """All that runs of jobs on these hosts, but for the launch itself."""
+        agents = [pid for host in hosts or self.hosts for pid in host.processes("flota.launch")]
+        return sorted({*agents, *self.processes(hosts)})
 
 
 def _make_key(file: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file], check=True, timeout=20)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -10,7 +10,7 @@ from flota.launch.signals import Signals
 from flota.launch.ssh.checks import on_each
 from flota.launch.ssh.connection import Refused
 from flota.launch.ssh.node import Node
-from flota.launch.ssh.package import FILE, Entry
+from flota.launch.ssh.package import FOLDER, Entry
 
 _BATCH = 500  # entries in a request
 _PIECE = 1 << 18  # bytes of a file in a message
@@ -38,7 +38,7 @@ def _to(node: Node, package: Path, entries: Sequence[Entry]) -> str:
             node.say("file", data, file=number, last=last)
     done = node.ask("dispatched", _LONGEST)
     size = sum(entry.size for entry in lacking)
-    files = sum(entry.kind == FILE for entry in entries)
+    files = sum(entry.kind != FOLDER for entry in entries)
     removed = f", {done['removed']} removed" if done["removed"] else ""
     if not done["written"]:
         return f"{node.workspace} has all {files} files of the package already{removed}"

@@ -114,9 +114,7 @@ class Run:
             view.update()
             self._sleep()
         number = self._signals.received.pop()  # one more makes the stop hurry
-        nodes = self._alive()
-        running = sum(row.running for row in self._shown.rows())
-        say(f"{signal.Signals(number).name}: stopping {running} processes on {len(nodes)} hosts")
+        say(f"{signal.Signals(number).name}: stopping the job on {len(self._alive())} hosts")
         return 128 + number
 
     def _has_failed(self) -> bool:
