@@ -31,7 +31,7 @@ LogLevel VERBOSE
 
 # Servers end when all workers of the job have; that they have, they see in a folder that all hosts see.
 _JOB = """
-import hashlib, os, pathlib, sys, time
+import hashlib, os, pathlib, signal, sys, time
 done = pathlib.Path("{done}", hashlib.sha256(os.environ["FLOTA_SECRET"].encode()).hexdigest()[:16])
 done.mkdir(parents=True, exist_ok=True)
 is_server = os.environ["TRAINING_ROLE"] == "PSERVER"
@@ -119,7 +119,7 @@ class Cluster:
 
     def processes(self, hosts: Sequence[Host] | None = None) -> list[int]:
         """Servers and workers of jobs on these hosts."""
-        return [pid for host in hosts or self.hosts for pid in host.processes("python -u ")]
+        return [pid for host in hosts or self.hosts for pid in host.processes("python -u script")]
 
     def left(self, hosts: Sequence[Host] | None = None) -> list[int]:
         """All that runs of jobs on these hosts, but for the launch itself."""

@@ -174,7 +174,7 @@ class Run:
             self._failure = 1
             return
         taken = (*([node.known_as] if node.share.workers else []), *node.want.takes)
-        heir = min(self._heirs(), key=lambda heir: (len(heir.want.takes), len(heir.share.workers), heir.index))
+        heir = min(self._heirs(), key=_load)
         say(f"the workers of {node.name} go on on {heir.name}")
         heir.want = replace(heir.want, takes=(*heir.want.takes, *taken))
 
@@ -203,6 +203,10 @@ class Run:
             heralds = tuple(missing) if speakers and node is speakers[0] else ()
             if node.want.heralds != heralds:
                 node.want = replace(node.want, heralds=heralds)
+
+
+def _load(node: Node) -> tuple[int, ...]:
+    return (len(node.want.takes), len(node.share.workers), len(node.share.servers), node.index)
 
 
 def _that_train(node: Node) -> list[str]:
