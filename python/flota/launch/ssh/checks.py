@@ -127,10 +127,12 @@ class Checks:
             self.found[node].problems.append(found["problem"])
 
     def _listen(self, servers: list[Endpoint], workers: list[Endpoint]) -> None:
+        alone = len(self._nodes) == 1
+
         def listen(node: Node) -> None:
             places = [(f"server {i}", servers[i].address, servers[i].port) for i in node.share.servers]
             places += [(f"worker {i}", workers[i].address, workers[i].port) for i in node.share.workers]
-            self.found[node].problems += node.ask("listen", _ANSWER, places=places)["problems"]
+            self.found[node].problems += node.ask("listen", _ANSWER, places=places, alone=alone)["problems"]
 
         self._do(listen)
 
@@ -155,7 +157,12 @@ class Checks:
         self._do(reach)
 
     def _lacks_listener(self, home: Node, endpoint: Endpoint) -> bool:
-        marks: Iterable[str] = (f"port {endpoint.port} ", f"address {endpoint.address},", f" {endpoint}:")
+        marks: Iterable[str] = (
+            f"port {endpoint.port} ",
+            f"address {endpoint.address},",
+            f"{endpoint.address}, at",
+            f" {endpoint}:",
+        )
         return any(mark in problem for problem in self.found[home].problems for mark in marks)
 
     def _table(self) -> str:

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import hashlib
 import importlib
+import logging
 import shlex
 import socket
 import sys
@@ -40,12 +41,19 @@ def load_fabric() -> None:
         importlib.import_module("fabric")
     except ImportError as error:
         raise InvalidArgument(f"--hosts needs Fabric ({error}): pip install 'flota[ssh]'") from error
+    # What it would print of connections that break is told here, and in other words.
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 
 def agent_command(python: str, what: str, job: str) -> str:
     """What the node's shell is to run. Without a Python of its own choice, a node uses one at the path that this one is
     at, or else python3. It starts in the root folder, where no file stands in for a module of Python's."""
-    find = f"p={shlex.quote(python)}; " if python else f'p={shlex.quote(sys.executable)}; [ -x "$p" ] || p=python3; '
+    if python:
+        at_home = python.startswith("~/")
+        place = '"$HOME"/' + shlex.quote(python[2:]) if at_home else shlex.quote(python)
+        find = f"p={place}; "
+    else:
+        find = f'p={shlex.quote(sys.executable)}; [ -x "$p" ] || p=python3; '
     return shlex.join(["sh", "-c", f'{find}cd / && exec "$p" -m flota.launch.ssh.agent {what} {job}'])
 
 
@@ -89,13 +97,13 @@ class Connection:
                 f"{_fingerprint(error.expected_key)}: it is another machine, or somebody is in between; if you know "
                 f"that it was set up anew, ssh-keygen -R {self._fabric.host} forgets the old one"
             ) from None
+        except paramiko.PasswordRequiredException as error:
+            raise Refused(f"the private key has a passphrase ({error}): add it to ssh-agent") from None
         except paramiko.AuthenticationException as error:
             raise Refused(
                 f"it lets nobody in as user {self._fabric.user} with the keys that are here ({error}): check that ssh "
                 f"{self._host.name} works without a password, or say user: and key: in hosts.yaml"
             ) from None
-        except paramiko.PasswordRequiredException as error:
-            raise Refused(f"the private key has a passphrase ({error}): add it to ssh-agent") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise Unreachable(_reason(error)) from error
         if self._severed:

@@ -35,7 +35,7 @@ class Run:
         self._failure = 0
         self._stopping = False
         # Without a word for so long, a connection is given up and made anew: well before its node is.
-        self._silence = max(1.0, min(10.0, job.lost_after / 4))
+        self._silence = min(10.0, max(job.lost_after / 4, 3 * job.beat))
         # The agent's own clock runs out first: what it runs has ended when it is given up.
         self._given_up_after = job.lost_after + 2 * job.beat + 1.0
 

@@ -39,7 +39,7 @@ class Job:
     @property
     def beat(self) -> float:
         """Seconds between two signs of life, each way."""
-        return min(2.0, self.lost_after / 5)
+        return min(2.0, self.lost_after / 8)
 
 
 def check_protection(arguments: Arguments) -> None:

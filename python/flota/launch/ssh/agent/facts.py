@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from flota.launch.hosts import bound
+from flota.tls import is_loopback
 
 _BACKLOG = 4096
+_ONLY_HERE = "means a loopback address on this host: say by address: in hosts.yaml how others reach it"
 
 
 def facts() -> dict[str, Any]:
@@ -67,10 +69,14 @@ class Listeners:
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
 
-    def open(self, places: Sequence[tuple[str, str, int]]) -> list[str]:
-        """Listens at each (name, address, port), and says what is wrong with those at which nobody can."""
+    def open(self, places: Sequence[tuple[str, str, int]], *, alone: bool) -> list[str]:
+        """Listens at each (name, address, port), and says what is wrong with those at which nobody can. ``alone``: no
+        other host is to reach them."""
         problems = []
         for name, address, port in places:
+            if not alone and is_loopback(f"{address}:{port}"):
+                problems.append(f"{address}, at which {name} is to be reached, {_ONLY_HERE}")
+                continue
             try:
                 listener = bound(address, port, reuse=True)
                 listener.listen(_BACKLOG)  # nobody accepts: the kernel has room for all nodes of the job

@@ -79,7 +79,8 @@ class Preparation:
         return {"nodes": sorted(found)}
 
     def _listen(self, message: Message) -> dict[str, Any]:
-        return {"problems": self._listeners.open([(str(n), str(a), int(p)) for n, a, p in message.fields["places"]])}
+        places = [(str(name), str(address), int(port)) for name, address, port in message.fields["places"]]
+        return {"problems": self._listeners.open(places, alone=message.fields["alone"])}
 
     def _unlisten(self, _: Message) -> dict[str, Any]:
         self._listeners.close()
