@@ -77,7 +77,7 @@ class Connection:
         self._decoder = Decoder(banner=True)
         self._errors = bytearray()
         self._lock = threading.Lock()
-        self._severed = False
+        self._severed = ""  # why
         self.heard = time.monotonic()
 
     def open(self, command: str, timeout: float) -> None:
@@ -107,7 +107,7 @@ class Connection:
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise Unreachable(_reason(error)) from error
         if self._severed:
-            raise Unreachable("it was given up")
+            raise Unreachable(self._severed)
         self.heard = time.monotonic()
 
     def send(self, data: bytes) -> None:
@@ -140,6 +140,8 @@ class Connection:
 
     def _end(self) -> FlotaError:
         """Why the far end has closed the channel."""
+        if self._severed:
+            return Unreachable(self._severed)
         self._take_errors()
         noise = f"{self._decoder.noise}\n{self._errors.decode(errors='replace')}".strip()
         last = noise.splitlines()[-1].strip() if noise else ""
@@ -154,9 +156,9 @@ class Connection:
             while len(self._errors) < _ERRORS and (data := self._channel.recv_stderr(4096)):
                 self._errors += data
 
-    def sever(self) -> None:
-        """Ends it at once, whatever the network does; whoever waits on it is told."""
-        self._severed = True
+    def sever(self, why: str = "it was left") -> None:
+        """Ends it at once, whatever the network does; whoever waits on it is told why."""
+        self._severed = self._severed or why
         with contextlib.suppress(Exception):
             transport = self._fabric.client.get_transport()
             if transport is not None:

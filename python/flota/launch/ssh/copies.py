@@ -21,6 +21,10 @@ class Copies:
             remove_logs(folder)
 
     def make_links(self, servers: list[int], workers: list[int]) -> None:
+        """The documented names, of logs that are there from now on: some stay empty."""
+        for role, indices in (("server", servers), ("worker", workers)):
+            for index in indices:
+                (self.folder / f"{role}log.{index}").touch()
         make_links(self.folder, servers, workers)
 
     @property

@@ -124,10 +124,10 @@ class Node:
         self._follower = threading.Thread(target=self._follow, args=(events, beat), daemon=True, name=self.name)
         self._follower.start()
 
-    def sever(self) -> None:
+    def sever(self, why: str = "it was left") -> None:
         """Gives the connection up; another is made."""
         if self._connection is not None:
-            self._connection.sever()
+            self._connection.sever(why)
 
     def finish(self) -> None:
         """Has the agent told that nothing more is wanted, if it can be told."""

@@ -133,8 +133,7 @@ class Run:
     def _sever_silent(self, now: float) -> None:
         for node in self._alive():
             if node.connected and now - node.connection_heard > self._silence:
-                node.why_broken = "the connection is silent"
-                node.sever()
+                node.sever(f"no word for {now - node.connection_heard:.0f} s")
 
     def _drain(self) -> None:
         with contextlib.suppress(queue.Empty):

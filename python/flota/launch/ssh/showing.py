@@ -33,18 +33,15 @@ class Shown:
         return LogTail(self._log, self._begin)
 
     def rows(self) -> list[Row]:
-        """Workers first; of each process the last that its node told."""
+        """Workers first; of each process the last that its node told. One that goes on elsewhere is shown there."""
         found: dict[str, Row] = {}
-        for node in self._nodes:
-            silent = (
-                "" if node.connected or node.over else f"no word of its host for {clock(time.monotonic() - node.heard)}"
-            )
-            for part in node.parts:
-                for values in part["rows"]:
-                    row = _row(values)
-                    if row.name not in found or row.running:
-                        state = silent if silent and row.running else row.state
-                        found[row.name] = replace(row, name=f"{row.name} ({node.name})", state=state)
+        for node in sorted(self._nodes, key=lambda node: not node.over):
+            silence = clock(time.monotonic() - node.heard)
+            silent = "" if node.connected else f"no word of its host for {silence}"
+            for row in (_row(values) for part in node.parts for values in part["rows"]):
+                state = "lost with its host" if node.over else silent if silent and row.running else row.state
+                running = row.running and not node.over
+                found[row.name] = replace(row, name=f"{row.name} ({node.name})", state=state, running=running)
         return sorted(found.values(), key=lambda row: not row.is_worker)
 
     def summary(self) -> list[str]:

@@ -138,7 +138,7 @@ class Keeper:
             for message in messages:
                 self._heard = time.monotonic()
                 self._take(message)
-        except (OSError, Nonsense):
+        except (OSError, Nonsense, KeyError, TypeError, ValueError):  # gone, or no launch of this version
             if self._peer is peer:
                 self._drop()
             if self._spec is None:
@@ -246,9 +246,9 @@ class Keeper:
         assert self._spec is not None
         self._told.append((text, True))
         with contextlib.suppress(OSError):
-            log = self._preparation.workspace / self._spec.logs / "launch.log"
+            log = self._preparation.workspace / self._spec.logs / "agent.log"
             with log.open("a", encoding="utf-8") as opened:
-                opened.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} agent] {text}\n")
+                opened.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def _fulfil(self) -> None:
         """Makes things as the launch wants them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 ALIASES = {
     "server.log": "server", "paddle_pserver2.INFO": "server", "train.log": "worker", "paddle_trainer.INFO": "worker",
 }  # fmt: skip
-_PATTERNS = ("serverlog.*", "workerlog.*", "launch.log", "launch-of-*.log")
+_PATTERNS = ("serverlog.*", "workerlog.*", "launch.log", "launch-of-*.log", "agent.log")
 
 
 def make_links(folder: Path, servers: list[int], workers: list[int]) -> None:
@@ -63,5 +63,7 @@ class Tails:
     def _sizes(self) -> Iterator[tuple[str, int]]:
         with contextlib.suppress(OSError), os.scandir(self._folder) as items:
             for item in items:
-                if item.name.startswith(("serverlog.", "workerlog.", "launch")) and item.is_file(follow_symlinks=False):
+                if item.name.startswith(("serverlog.", "workerlog.", "launch", "agent.")) and item.is_file(
+                    follow_symlinks=False
+                ):
                     yield item.name, item.stat().st_size
