@@ -34,7 +34,8 @@ def test_what_a_login_shell_prints_is_passed_over():
     "data",
     [
         b"hello\n", b"[]\n", b"{}\n", b'{"op": 1}\n', b'{"op": "log", "bytes": -1}\n',
-        b'{"op": "log", "bytes": true}\n', b'{"op": "log", "bytes": 1e3}\n', json.dumps({"op": "log", "bytes": MAX_PAYLOAD + 1}).encode() + b"\n",
+        b'{"op": "log", "bytes": true}\n', b'{"op": "log", "bytes": 1e3}\n',
+        json.dumps({"op": "log", "bytes": MAX_PAYLOAD + 1}).encode() + b"\n",
         b"x" * (MAX_LINE + 1), b"[" * 100_000 + b"\n", b"\xff\xfe\n",
     ],
 )  # fmt: skip
