@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import Hosts, missing
 from pods import PRIVATE, Pod, name_on_all
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(bool(missing("setpriv")), reason=missing("setpriv") or "all is there")

@@ -6,10 +6,10 @@ import re
 import signal
 
 import pytest
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import Hosts, missing
 from sshd import Cluster
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(bool(missing("sshd")), reason=missing("sshd") or "all is there")
