@@ -446,6 +446,8 @@ class DenseTable:
     @property
     def bytes(self) -> int: ...
 
+PROTOCOL_VERSION: int = 2
+
 class TlsOptions:
     def __init__(self) -> None: ...
 

@@ -40,6 +40,8 @@ DEFAULT_SNAPSHOT_MB = 256.0
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
 PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
+# Settings of a job that mean the same on each of its hosts.
+_FORWARDED = (TIMEOUT, DURABLE_DIR, DURABLE_SYNC, SNAPSHOT_SECONDS, SNAPSHOT_MB, RECOVER_BEFORE_DAMAGE, THREADS)
 # What a command of the user's has no use for: it is given data, not the job.
 _KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
@@ -158,6 +160,11 @@ def restarts() -> int:
     if not text.isdecimal():
         raise InvalidArgument(f"{RESTARTS}={text} is not a number of restarts")
     return int(text)
+
+
+def forwarded() -> dict[str, str]:
+    """What is set here of the settings that processes of the same job on other hosts are to have as well."""
+    return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
 
 
 def child_environment(**settings: str) -> dict[str, str]:

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import Hosts, missing
 from kubelet import Kubelet
 from pods import PRIVATE
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from kubernetes_api import KubernetesApi
 from waiting import wait_until
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from flota.errors import SystemFailure
@@ -19,7 +19,7 @@ from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
 from flota.launch.running import Launch
 from flota.launch.signals import Signals
-from flota.launch.view import kind_of_view, say, show
+from flota.launch.view import Job, View, kind_of_view, make_view, say, show
 
 _MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 108
 
@@ -93,9 +93,9 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         raise
 
 
-def launch(asked: Arguments) -> int:
-    """Runs the job, or this host's part of it, to its end."""
-    view = kind_of_view(asked.view)
+def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
+    """Runs the job, or this host's part of it, to its end. ``view``: what shows it, where that is not ``--view``."""
+    view = view or functools.partial(make_view, kind_of_view(asked.view))
     plan = make_plan(asked)
     durable: DurableFolder | None
     if asked.resume:

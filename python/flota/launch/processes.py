@@ -26,7 +26,7 @@ _LOOK = 0.02
 _KILLED_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
 
-def _die_with(launcher: int) -> Callable[[], None]:
+def die_with(launcher: int) -> Callable[[], None]:
     """What a child does before it becomes the script's: it asks the kernel for SIGKILL when the launcher ends.
 
     Requires: the launcher's main thread starts it; to the kernel the parent is that thread.
@@ -112,7 +112,7 @@ class Process:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
-                    preexec_fn=_die_with(os.getpid()),  # safe: there are no threads
+                    preexec_fn=die_with(os.getpid()),  # safe: there are no threads
                 )
         except OSError as error:
             raise SystemFailure(f"{self.name} could not be started: {error}") from error

@@ -6,7 +6,7 @@ import contextlib
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flota import config
@@ -23,7 +23,7 @@ from flota.launch.resuming import how_to_resume
 from flota.launch.reviving import Reviver
 from flota.launch.scaling import Scaling
 from flota.launch.signals import Signals
-from flota.launch.view import Job, View, clock, make_view, say, show, tell
+from flota.launch.view import Job, View, clock, say, show, tell
 from flota.launch.workplace import LocalWorkplace
 
 MAX_WORKERS = 1 << 20
@@ -51,12 +51,13 @@ class Launch:
         place = LocalWorkplace(plan, self._crew, self._reviver, durable, self._environment, self._show_worker)
         self._scaling = Scaling(place)
 
-    def run(self, view: str) -> int:
-        """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running."""
+    def run(self, view: Callable[[Job], View]) -> int:
+        """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running.
+        ``view`` makes what shows the job from then on."""
         state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
-            shown = make_view(view, self._job)
+            shown = view(self._job)
             try:
                 failed = self._watch(shown)
                 state = self._state(failed)

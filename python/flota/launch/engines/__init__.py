@@ -11,9 +11,10 @@ from flota.launch.engines.kubernetes import KUBERNETES
 from flota.launch.engines.local import LOCAL as _LOCAL
 from flota.launch.engines.mpi import MPI
 from flota.launch.engines.slurm import SLURM
+from flota.launch.engines.ssh import SSH
 
 LOCAL = "local"
 
-ENGINES: dict[str, Engine] = {LOCAL: _LOCAL, "kubernetes": KUBERNETES, "mpi": MPI, "slurm": SLURM}
+ENGINES: dict[str, Engine] = {LOCAL: _LOCAL, "ssh": SSH, "mpi": MPI, "slurm": SLURM, "kubernetes": KUBERNETES}
 
 __all__ = ["ENGINES", "LOCAL", "Engine", "Flag"]
