@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flota import config
 from flota.launch.guard import Guard
-from flota.launch.plan import Plan
+from flota.launch.plan import Member, Plan
 from flota.launch.processes import Process
 from flota.launch.progress import Progress
 
@@ -15,11 +15,12 @@ from flota.launch.progress import Progress
 class Crew:
     """Servers and workers of a plan, what they report, and how one of them is started."""
 
-    def __init__(self, plan: Plan, report: Path, guard: Guard, restarts: dict[str, int]) -> None:
+    def __init__(self, plan: Plan, report: Path, guard: Guard | None, restarts: dict[str, int]) -> None:
         """``restarts``: of each process by launches before this one."""
         logs = Path(plan.arguments.log_dir)
+        self._guard = guard
         self.processes = [
-            Process(member, logs / f"{member.role}log.{member.index}", guard, restarts.get(member.name, 0))
+            self._make(member, logs / f"{member.role}log.{member.index}", restarts.get(member.name, 0))
             for member in plan.members
         ]
         self.servers = [process for process in self.processes if process.member.role == "server"]
@@ -29,6 +30,9 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}  # by name; whoever starts them says
         self.has_trained = False
         self._arguments = plan.arguments
+
+    def _make(self, member: Member, log: Path, starts_before: int) -> Process:
+        return Process(member, log, self._guard, starts_before)
 
     def start(self, process: Process) -> None:
         arguments = self._arguments

@@ -13,7 +13,6 @@ from flota import config
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
-from flota.launch.guard import Guard
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
@@ -30,14 +29,14 @@ _LAST_LINES = 20  # of the log of a process that failed
 class Launch:
     """The processes of a plan, watched until all have ended."""
 
-    def __init__(self, plan: Plan, folder: Path, guard: Guard, signals: Signals, durable: DurableFolder | None) -> None:
+    def __init__(self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None) -> None:
         self._plan = plan
         self._folder = folder
         self._signals = signals
         self._durable = durable
         self._logs = Path(plan.arguments.log_dir)
-        self._crew = Crew(plan, folder / "report", guard, durable.restarts if durable else {})
-        self._reviver = Reviver(self._crew, durable, plan.arguments.max_restarts)
+        self._crew = crew
+        self._reviver = Reviver(crew, durable, plan.arguments.max_restarts)
         script = Path(plan.arguments.training_script).name
         # Workers first: where there is no room for all, they are what one looks at.
         processes = [*self._crew.workers, *self._crew.servers]
