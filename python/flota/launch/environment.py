@@ -103,8 +103,8 @@ def configuration_table(arguments: Arguments) -> str:
     values = {**vars(arguments), **_REFUSED}
     own = {
         "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
-        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False, "snapshot_mb": None,
-        "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
+        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False,
+        "snapshot_mb": None, "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
     }  # fmt: skip
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default), *arguments.own]
     values |= arguments.own

@@ -101,8 +101,8 @@ class Seat:
             self._order({"do": "signal", "number": number})
 
     def hear(self, token: str, taken: int, kept: str, endpoints: list[str] | None) -> dict[str, Any]:
-        """The news after the ``taken``-th, as soon as there are any: those up to it are forgotten. Also whether there is
-        anything in the folder ``kept``. ``endpoints``: where the servers are from now on; None: where they were."""
+        """The news after the ``taken``-th, as soon as there are any: those up to it are forgotten. Also whether there
+        is anything in the folder ``kept``. ``endpoints``: where the servers are from now on; None: where they were."""
         self._order({"do": "heard"} if endpoints is None else {"do": "endpoints", "lines": endpoints})
         deadline = time.monotonic() + _LONGEST_WAIT
         with self._changed:

@@ -11,6 +11,8 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -35,10 +37,12 @@ class NotThere(SystemFailure):
 
 
 @contextlib.contextmanager
-def connected(settings: Settings, excludes: Sequence[str]) -> Iterator[None]:
-    """This process as a driver of the cluster, which ends with it."""
+def connected(settings: Settings, excludes: Sequence[str], log: Path) -> Iterator[None]:
+    """This process as a driver of the cluster. ``excludes``: what of the script's folder is not sent. ``log``: a file
+    for what Ray says meanwhile."""
     if settings.address != "auto":
         _probe(settings.address)
+    _keep_messages(log)
     environment: dict[str, Any] = {}
     if settings.package is not None:
         environment = {"working_dir": str(settings.package), "excludes": list(excludes)}
@@ -68,6 +72,17 @@ def connected(settings: Settings, excludes: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _keep_messages(log: Path) -> None:
+    """What Ray says of the cluster, pages of it when a node is lost, goes to a file: the terminal is the job's."""
+
+    def write(data: Any, ignore_prefix: bool) -> None:
+        with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as out:  # a full disk
+            out.writelines(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}\n" for line in data["lines"])
+
+    # Ray has no setting for it. Where its name for it changes, its messages are on the terminal again.
+    ray._private.worker.print_to_stdstream = write
 
 
 def _probe(address: str) -> None:
@@ -163,7 +178,7 @@ class Place:
         for asked in self.asked:
             text = resources_text(asked)
             counts[text] = counts.get(text, 0) + 1
-        return ", ".join(f"{number} × ({text})" for text, number in counts.items())
+        return ", ".join(f"{number} of ({text})" for text, number in counts.items())
 
     def _make_seats(self) -> None:
         for index, asked in enumerate(self.asked):

@@ -45,7 +45,7 @@ class _Run:
         from flota.launch.ray.watching import RayLaunch
 
         settings, keeping = self._settings, self._keeping
-        self._held.enter_context(cluster.connected(settings, self._left_out()))
+        self._held.enter_context(cluster.connected(settings, self._left_out(), Path(self._asked.log_dir, "ray.log")))
         signals = Signals()  # after Ray, which puts handlers of its own in place of some
         asked = placing.with_numbers(self._asked, len(cluster.nodes()))
         names = placing.names_of(asked)

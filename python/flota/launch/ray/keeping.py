@@ -106,8 +106,8 @@ class Keeping:
                 if time.monotonic() > deadline:
                     self.durable.end(FAILED, keep=True)
                     raise InvalidArgument(
-                        f"--durable={self.durable.path}: {node} does not see what this host writes there: name a folder "
-                        "that all nodes share, or leave it out, and a lost node ends the job"
+                        f"--durable={self.durable.path}: {node} does not see what this host writes there: name a "
+                        "folder that all nodes share, or leave it out, and a lost node ends the job"
                     )
                 time.sleep(_LOOK)
 

@@ -58,8 +58,9 @@ class RayProcess(Process):
         is_confirmed: Callable[[], bool],
     ) -> None:
         """``asks``: resources of its seat. ``kept``: the folder of what it keeps, or nothing; in the node's folder for
-        temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent. ``endpoints``: where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``:
-        whether it is known of every worker that it needs no servers any more."""
+        temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent. ``endpoints``:
+        where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``: whether it is known of
+        every worker that it needs no servers any more."""
         super().__init__(member, log, None, starts_before)
         self.seat = seat
         self.node = Node.of(hello)

@@ -51,8 +51,8 @@ class Protection:
     """Requires: ``check_protection`` passed."""
 
     def __init__(self, arguments: Arguments, hosts: Sequence[str], folder: Path) -> None:
-        """``hosts``: of the servers. ``folder``: for what this launch's own processes need of it; can be entered by this
-        user alone."""
+        """``hosts``: of the servers. ``folder``: for what this launch's own processes need of it; can be entered by
+        this user alone."""
         self._secret = config.job_secret() if config.has_secret() else secrets.token_hex(32)
         self._insecure = arguments.insecure or (not arguments.certs and config.insecure())
         self._set = "" if self._insecure else arguments.certs or config.certs_folder()

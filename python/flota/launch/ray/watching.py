@@ -65,8 +65,8 @@ class RayLaunch(Launch):
         if first.member.role == "server" and first.was_moved and not first.holds and first.kept:
             where = "on that node's own disk" if not self._durable else f"in {self._durable.path}"
             show(
-                f"flota launch: what {first.name} had kept was {where}, and is not on {first.node}. With --durable=DIR, "
-                "a folder that all nodes share, a lost node costs nothing; without it, start the job anew, from the "
-                "last checkpoint that the script has saved",
+                f"flota launch: what {first.name} had kept was {where}, and is not on {first.node}. With "
+                "--durable=DIR, a folder that all nodes share, a lost node costs nothing; without it, start the job "
+                "anew, from the last checkpoint that the script has saved",
                 error=True,
             )
