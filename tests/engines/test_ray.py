@@ -1,0 +1,232 @@
+"""flota launch --on ray: on Ray clusters of several nodes, which are killed, cut off and too small."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
+from hosts import missing
+from rays import BIN, LONGEST, Launch, environment, nodes_on_one_host, ray_on_hosts
+
+from waiting import wait_until
+
+pytest.importorskip("ray", reason="Ray is not installed (make setup installs it)")
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "all is there"),
+    pytest.mark.timeout(400),
+]
+
+# Some steps, a line when it is in the middle of them, and what came of it. At step 60 it waits for a file: whatever the
+# test does happens between step 40 and that.
+SCRIPT = """
+import hashlib, sys, time
+from pathlib import Path
+import torch, flota
+
+mode, gate = sys.argv[1:]
+flota.init()
+torch.manual_seed(0)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = flota.nn.Embedding(None, 8, init=flota.initializer.Normal(0.0, 0.01), name="rows")
+        self.last = torch.nn.Linear(8, 1)
+
+    def forward(self, keys):
+        return self.last(self.rows(keys)).squeeze(1)
+
+model = Model()
+optimizer = flota.distributed_optimizer(
+    torch.optim.Adagrad(model.parameters(), lr=0.1), flota.Sync() if mode == "sync" else flota.Async()
+)
+if flota.is_server():
+    flota.init_server()
+    flota.run_server()
+    sys.exit()
+flota.init_worker()
+for step in range(120):
+    random = torch.Generator().manual_seed(step * 10 + flota.worker_index())
+    keys = torch.randint(0, 1000, (64,), generator=random)
+    loss = ((model(keys) - keys % 7) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 40:
+        print("in the middle", flush=True)
+    while step == 60 and not Path(gate).exists():
+        time.sleep(0.01)
+flota.barrier_worker()
+model.eval()
+with torch.no_grad():
+    values = model(torch.arange(1000))
+    print(f"loss {((values - torch.arange(1000) % 7) ** 2).mean():.3f}")
+    print("result", hashlib.sha256(values.numpy().tobytes()).hexdigest(), flush=True)
+flota.stop_worker()
+"""
+NUMBERS = ["--server_num=2", "--worker_num=2"]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("script") / "train.py"
+    file.write_text(SCRIPT)
+    return file
+
+
+@pytest.fixture(scope="module")
+def undisturbed(script, tmp_path_factory) -> str:
+    """What worker 0 says at the end of the same job on one host, without Ray, where nobody died."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "gate").touch()
+    subprocess.run(
+        [BIN / "flota", "launch", *NUMBERS, "--view=none", script, "sync", folder / "gate"],
+        cwd=folder, env=environment(OMP_NUM_THREADS="1"), capture_output=True, timeout=LONGEST, check=True,
+    )  # fmt: skip
+    return result((folder / "log" / "workerlog.0").read_text())
+
+
+def result(log: str) -> str:
+    found = re.search(r"^result (\w+)$", log, re.MULTILINE)
+    assert found, log
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    with nodes_on_one_host(tmp_path_factory.mktemp("nodes"), 2, cpus=4) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def launch(nodes, tmp_path):
+    def launch(*words, folder="launch"):
+        return Launch(nodes.host, tmp_path / folder, f"--ray_address={nodes.head}", *words)
+
+    return launch
+
+
+def left_of(host, script) -> list[int]:
+    return [pid for text in ("ray.keeper", script.name) for pid in host.processes(text)]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_killed_node_costs_a_job_nothing(nodes, launch, script, undisturbed, tmp_path, mode):
+    gate = tmp_path / "gate"
+    job = launch(*NUMBERS, f"--durable={tmp_path / 'kept'}", script, mode, gate)
+    job.wait_for("in the middle", "workerlog.0")
+    address = job.place_of("server 1")
+    nodes.kill(address)
+    gate.touch()
+    assert job.wait() == 0, job.output
+    nodes.add(address)
+    assert f"server 1 was lost with its place on h1 ({address}); starting it again" in job.output
+    assert re.search(r"server 1 is on h1 \(\S+\) now, at ", job.output)
+    assert "TLS for" in job.output
+    if mode == "sync":
+        assert result(job.log("workerlog.0")) == undisturbed
+    else:
+        assert float(re.search(r"^loss (\S+)$", job.log("workerlog.0"), re.MULTILINE)[1]) < 5
+    assert not left_of(nodes.host, script)
+
+
+def test_a_server_that_keeps_nothing_is_lost_with_its_node(nodes, launch, script, tmp_path):
+    job = launch(*NUMBERS, "--no_durable", script, "sync", tmp_path / "gate")
+    job.wait_for("in the middle", "workerlog.0")
+    address = job.place_of("server 1")
+    nodes.kill(address)
+    assert job.wait() == 137
+    nodes.add(address)
+    assert f"server 1 was lost with its place on h1 ({address})" in job.output
+    assert "it has kept nothing on disk" in job.output
+    assert not left_of(nodes.host, script)
+
+
+def test_a_server_that_is_killed_on_its_node_comes_back_with_what_it_had(nodes, launch, script, undisturbed, tmp_path):
+    job = launch(*NUMBERS, script, "sync", tmp_path / "gate")
+    job.wait_for("in the middle", "workerlog.0")
+    # In the order in which they were started: servers first.
+    server = nodes.host.processes(f"-u {script.name}")[0]
+    subprocess.run(["kill", "-9", str(server)], check=True)
+    (tmp_path / "gate").touch()
+    assert job.wait() == 0, job.output
+    assert re.search(r"server \d was killed by SIGKILL on h1 \(\S+\); starting it again", job.output)
+    assert result(job.log("workerlog.0")) == undisturbed
+
+
+def test_ctrl_c_ends_everything(nodes, launch, script, tmp_path):
+    job = launch(*NUMBERS, script, "sync", tmp_path / "gate")
+    job.wait_for("in the middle", "workerlog.0")
+    job.running.signal(signal.SIGINT)
+    assert job.wait() == 130
+    assert "SIGINT: stopping 4 processes" in job.output
+    wait_until(lambda: not left_of(nodes.host, script), 20)
+
+
+def test_nothing_outlives_a_launch_that_is_killed(nodes, launch, script, tmp_path):
+    job = launch(*NUMBERS, script, "sync", tmp_path / "gate")
+    job.wait_for("in the middle", "workerlog.0")
+    job.running.signal(signal.SIGKILL)
+    wait_until(lambda: not left_of(nodes.host, script), 30)
+
+
+def test_too_small_a_cluster_is_told_what_was_asked_and_what_there_is(launch, script):
+    job = launch("--ray_wait=1", "--server_num=1", "--worker_num=2", "--worker_cpus=5", script, "sync", "gate")
+    assert job.wait() == 1
+    assert "Ray has had no room for the job for 1 s" in job.output
+    assert "2 of (CPU 5)" in job.output
+    assert "CPU 4 of 4" in job.output
+
+
+def test_the_example_trains_on_three_hosts_past_a_cut_cable_and_a_lost_host_is_named(auc_alone, tmp_path):
+    # 8 times 2 seconds: a cable may be cut for 10.
+    with ray_on_hosts(tmp_path, 3, 2, RAY_health_check_failure_threshold="8") as hosts:
+        words = ["--ray_address=auto", f"--server_num={WORKERS}", f"--worker_num={WORKERS}", EXAMPLE, "--mode=sync"]
+        job = Launch(hosts[0], tmp_path / "whole", *words, *OF_EACH_WORKER)
+        job.wait_for("step 100:", "workerlog.0")
+        hosts.cut(hosts[2])
+        job.wait_for(r"on h3 .* has not answered for 10 s")
+        hosts.mend(hosts[2])
+        assert job.wait() == 0, job.output
+        assert {job.place_of(f"server {i}") for i in range(WORKERS)} | {
+            job.place_of(f"worker {i}") for i in range(WORKERS)
+        } == {host.address for host in hosts}
+        assert "restarts" not in job.output
+        assert "TLS for" in job.output
+        assert abs(example_auc(job.log("workerlog.0")) - auc_alone) < 0.005
+
+        job = Launch(hosts[0], tmp_path / "lost", *words, "--epochs=20", *OF_EACH_WORKER)
+        job.wait_for("step 100:", "workerlog.0")
+        hosts[2].kill()
+        assert job.wait() == 137
+        assert re.search(rf"server \d .* was lost with its place on h3 \({hosts[2].address}\)", job.output)
+        assert "With --durable=DIR, a folder that all nodes share, a lost node costs nothing" in job.output
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--ray_address=ray://10.0.0.1:10001"], "Ray's client (ray://) is not supported"),
+        (["--ray_address=here"], "it must be auto"),
+        (["--ray_address=127.0.0.1:1"], "nothing answers there"),
+        (["--strategy=spred"], "one of SPREAD, PACK"),
+        (["--gpus=0"], "--gpus=0 does nothing under --on ray"),
+        (["--worker_cpu=2"], "did you mean --worker_cpus"),
+        (["--job_workspace=there"], "name it from the root"),
+        (["--job_workspace=/a", "--job_dispatch_package=/b"], "contradict each other"),
+        (["--job_dispatch_package=/usr"], "is not in --job_dispatch_package=/usr"),
+        (["--resume"], "needs --durable=DIR"),
+        (["--certs=nowhere"], "nowhere has no"),
+        (["--server_num=-1"], "must not be negative"),
+    ],
+)
+def test_what_cannot_act_is_refused_at_once(words, why, script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "flota.launch", "--on=ray", *words, script],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode in (1, 2)
+    assert why in done.stderr
