@@ -84,16 +84,18 @@ class Host:
         self._holder = holder
         self._count = 0
 
-    def command(self, words: Sequence[str]) -> list[str]:
-        """What starts these words on this host."""
+    def command(self, words: Sequence[str], cwd: Path | None = None) -> list[str]:
+        """What starts these words on this host, in the folder ``cwd`` or else in this process's."""
         inside = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children").read_text().split()[0]
-        return ["nsenter", "--target", inside, "--net", "--uts", "--mount", "--pid", "--", *map(str, words)]
+        # Of another mount namespace, every process begins in the root folder unless it is told otherwise.
+        where = f"--wdns={cwd or Path.cwd()}"
+        return ["nsenter", "--target", inside, "--net", "--uts", "--mount", "--pid", where, "--", *map(str, words)]
 
     def run(self, words: Sequence[str], *, timeout: float = 60, check: bool = True, **settings: Any) -> str:
         """Runs a command to its end, and returns what it printed."""
         done = subprocess.run(
-            self.command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
-            stdin=subprocess.DEVNULL, **settings,
+            self.command(words, settings.pop("cwd", None)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=timeout, stdin=subprocess.DEVNULL, **settings,
         )  # fmt: skip
         assert done.returncode == 0 or not check, f"{self.name}: {' '.join(map(str, words))}:\n{done.stdout}"
         return done.stdout
@@ -107,7 +109,7 @@ class Host:
         log = self.folder / f"output-{self._count}"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self.command(words), stdout=output, stderr=subprocess.STDOUT, stdin=stdin, cwd=cwd, env=env,
+                self.command(words, cwd), stdout=output, stderr=subprocess.STDOUT, stdin=stdin, env=env,
                 start_new_session=True,
             )  # fmt: skip
         return Running(process, log)

@@ -63,7 +63,10 @@ class Launch:
             assert found or self.running.status is None, self.output
             return found
 
-        wait_until(said, timeout)
+        try:
+            wait_until(said, timeout)
+        except AssertionError:
+            raise AssertionError(f"no {text!r} after {timeout:g} s:\n{self.output}{self.log(log)}") from None
 
     def place_of(self, name: str) -> str:
         """The address of the node that a process was placed on."""
