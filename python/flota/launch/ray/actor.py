@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import os
-import platform
 import secrets
 import shutil
 import socket
@@ -34,6 +33,9 @@ _MOST = 16 << 20  # bytes of what was printed that wait for the driver; beyond, 
 _MOST_AT_ONCE = 1 << 20
 _LONGEST_WAIT = 1.0  # seconds that a call may wait for news
 _END_WAIT = 10.0
+_FORGOTTEN = 86_400.0  # seconds without a change, after which what was kept for a job is no job's
+
+ON_NODES = "flota-ray-"  # what servers keep on their nodes is in folders whose names begin so
 
 
 class Seat:
@@ -48,6 +50,7 @@ class Seat:
         self._starts = 0
         self._changed = threading.Condition()
         self._orders = threading.Lock()
+        _sweep()
         self._keeper = self._new_keeper()
 
     def hello(self) -> dict[str, Any]:
@@ -60,9 +63,6 @@ class Seat:
             "address": _address(),
             "host": socket.gethostname(),
             "flota": metadata.version("flota"),
-            "python": platform.python_version(),
-            "folder": str(Path.cwd()),
-            "temporary": tempfile.gettempdir(),
         }
 
     def has(self, *files: str) -> list[bool]:
@@ -192,6 +192,15 @@ def _holds(kept: str) -> bool:
     with contextlib.suppress(OSError):
         return any(name != "lock" for name in os.listdir(_path(kept))) if kept else False
     return False
+
+
+def _sweep() -> None:
+    """Takes away what servers kept on this node for launches that were killed, and could not do so themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{ON_NODES}*"):
+        with contextlib.suppress(OSError):
+            newest = max(file.stat().st_mtime for file in [folder, *folder.rglob("*")])
+            if time.time() - newest > _FORGOTTEN:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _short_folder() -> str:

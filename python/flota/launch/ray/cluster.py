@@ -58,12 +58,12 @@ def connected(settings: Settings, excludes: Sequence[str], log: Path) -> Iterato
         )
     except ConnectionError as error:
         raise SystemFailure(
-            f"--ray_address={settings.address}: {_first_line(error)}; start Ray on this host (ray start --address=…), "
+            f"--ray_address={settings.address}: {_words_of(error)}; start Ray on this host (ray start --address=…), "
             "and give the command there"
         ) from error
     except (ValueError, RuntimeError, ray.exceptions.RayError) as error:
         raise SystemFailure(
-            f"Ray at {settings.address} refuses the job: {_first_line(error)}"
+            f"Ray at {settings.address} refuses the job: {_words_of(error)}"
             + (f" (sent is {settings.package}; --job_workspace sends nothing)" if settings.package else "")
         ) from error
     finally:
@@ -97,9 +97,10 @@ def _probe(address: str) -> None:
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
+def _words_of(error: BaseException) -> str:
+    """What happened, and why: the first line of what Ray says, and the last; a trace may lie in between."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return ": ".join(dict.fromkeys([lines[0], lines[-1]])) if lines else type(error).__name__
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -214,7 +215,7 @@ def ask(call: Any, timeout: float = CALL) -> Any:
     try:
         return ray.get(call, timeout=timeout)
     except _NOT_THERE as error:
-        raise NotThere(_first_line(error)) from error
+        raise NotThere(_words_of(error)) from error
     except ray.exceptions.RuntimeEnvSetupError as error:
         raise SystemFailure(f"Ray could not send the script's folder to a node: {error}") from error
     except ray.exceptions.RayError as error:

@@ -90,13 +90,14 @@ class RayCrew(Crew):
 
     def _environment(self, process: RayProcess) -> dict[str, str]:
         arguments: Arguments = self._plan.arguments
-        cpus = self._settings.server if process.member.role == "server" else self._settings.worker
+        asked = self._settings.server if process.member.role == "server" else self._settings.worker
         kept = Path(self._kept) if self._kept else None
         return {
             **member_environment(self._plan, process.member, ""),
             config.TIMEOUT: TIMEOUT,
-            config.THREADS: str(max(1, int(cpus.get("CPU", 1)))),
+            config.THREADS: str(max(1, int(asked.get("CPU", 1)))),
             **config.those_set(_PASSED_ON),
+            **({"FLAGS_selected_gpus": "0"} if asked.get("GPU", 0) >= 1 else {}),  # Ray shows it no others
             config.DURABLE_DIR: "",
             **durable_environment(arguments, process.member, kept),
             config.RESTARTS: str(process.next_restarts),

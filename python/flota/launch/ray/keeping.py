@@ -17,6 +17,7 @@ from flota.launch.arguments import Arguments
 from flota.launch.durable import OLD, RECORD, DurableFolder
 from flota.launch.hosts import Endpoint
 from flota.launch.plan import Plan
+from flota.launch.ray.actor import ON_NODES
 from flota.launch.record import FAILED, Record
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_arguments, resumed_record
 
@@ -31,7 +32,7 @@ class Keeping:
         self.durable: DurableFolder | None = None
         self._record: Record | None = None
         shared = bool(asked.durable or config.durable_folder()) and not asked.no_durable
-        self._on_nodes = "" if shared or asked.no_durable else f"flota-ray-{secrets.token_hex(6)}"
+        self._on_nodes = "" if shared or asked.no_durable else f"{ON_NODES}{secrets.token_hex(6)}"
         if not shared:
             for name in ("resume", "keep_durable"):
                 if getattr(asked, name):

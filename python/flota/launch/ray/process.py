@@ -29,11 +29,10 @@ class Node:
     id: str
     host: str
     address: str
-    temporary: str
 
     @classmethod
     def of(cls, hello: Mapping[str, Any]) -> Node:
-        return cls(hello["node"], hello["host"], hello["address"], hello["temporary"])
+        return cls(hello["node"], hello["host"], hello["address"])
 
     def __str__(self) -> str:
         return self.address if self.host == self.address else f"{self.host} ({self.address})"
