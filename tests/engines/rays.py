@@ -38,12 +38,12 @@ def environment(**settings: str) -> dict[str, str]:
 class Launch:
     """``flota launch --on ray`` on a host, in a folder of its own."""
 
-    def __init__(self, host: Host, folder: Path, *words: object) -> None:
+    def __init__(self, host: Host, folder: Path, *words: object, **settings: str) -> None:
         self.folder = folder
         folder.mkdir()
         self._host = host
         self.running: Running = host.start(
-            [BIN / "flota", "launch", "--on=ray", *map(str, words)], cwd=folder, env=environment()
+            [BIN / "flota", "launch", "--on=ray", *map(str, words)], cwd=folder, env=environment(**settings)
         )
 
     @property
@@ -89,14 +89,16 @@ class Nodes:
         self._said = 0
         self.head = self._answer("ready")
 
-    def kill(self, address: str) -> None:
-        """Ends all of a node's processes at once, with SIGKILL."""
+    @contextlib.contextmanager
+    def without(self, address: str) -> Iterator[None]:
+        """Ends all of a node's processes at once, with SIGKILL; afterwards there is a node again."""
         os.write(self._orders, f"kill {address}\n".encode())
         self._answer("killed")
-
-    def add(self, address: str) -> None:
-        os.write(self._orders, f"add {address}\n".encode())
-        self._answer("added")
+        try:
+            yield
+        finally:
+            os.write(self._orders, f"add {address}\n".encode())
+            self._answer("added")
 
     def _answer(self, word: str) -> str:
         def answers() -> list[str]:
