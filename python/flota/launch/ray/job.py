@@ -45,6 +45,8 @@ class _Run:
         from flota.launch.ray.watching import RayLaunch
 
         settings, keeping = self._settings, self._keeping
+        sent = f"sending it {settings.package}" if settings.package else f"the script is in {settings.workspace} there"
+        say(f"asking Ray ({settings.address}) for room; {sent}")
         self._held.enter_context(cluster.connected(settings, self._left_out(), Path(self._asked.log_dir, "ray.log")))
         signals = Signals()  # after Ray, which puts handlers of its own in place of some
         asked = placing.with_numbers(self._asked, len(cluster.nodes()))

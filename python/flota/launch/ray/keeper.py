@@ -222,8 +222,11 @@ def _is_free(lock: Path) -> bool:
 def main() -> None:
     folder = Path(sys.argv[1])
     (folder / "shared").mkdir()
+    # It ends when its input does. Heard and not heeded, since what is ignored would be so by the script, too; for the
+    # same reason nothing stays blocked that a thread of Ray's had blocked.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends when its input does
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with contextlib.closing(Guard(folder)) as guard:
         Keeper(folder, guard).run()
 
