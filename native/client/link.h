@@ -33,8 +33,8 @@ struct LinkOptions {
   uint64_t max_payload = kDefaultMaxPayload;
   Reach reach = Reach::kLoopback;  // of TCP without TLS
   // Empty, or a file that is read before each connection is made: its line `index` is the server's endpoint from then
-  // on, so that a server may come back elsewhere while its clients run. Whoever writes it replaces it by a rename. Where
-  // it cannot be read, or has not a line for each server, what was known before holds.
+  // on, so that a server may come back elsewhere while its clients run. Whoever writes it replaces it by a rename.
+  // Where it cannot be read, or has not a line for each server, what was known before holds.
   std::string endpoints_file;
 };
 

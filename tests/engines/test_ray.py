@@ -252,7 +252,7 @@ def test_a_host_that_is_lost_for_good_is_named(hosts, tmp_path):
         (["--ray_address=127.0.0.1:1"], "nothing answers there"),
         (["--strategy=spred"], "one of SPREAD, PACK"),
         (["--gpus=0"], "--gpus=0 does nothing under --on ray"),
-        (["--worker_cpu=2"], "did you mean --worker_cpus"),
+        (["--worker_cpuss=2"], "did you mean --worker_cpus"),
         (["--job_workspace=there"], "name it from the root"),
         (["--job_workspace=/a", "--job_dispatch_package=/b"], "contradict each other"),
         (["--job_dispatch_package=/usr"], "is not in --job_dispatch_package=/usr"),

@@ -157,7 +157,7 @@ def _own_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _who_takes(flag: Flag) -> str:
-    takers = [name for name, engine in ENGINES.items() if flag in engine.flags]
+    takers = [name for name, engine in ENGINES.items() if flag.key in {own.key for own in engine.flags}]
     return f"it is for --on {' or '.join(takers)}"
 
 

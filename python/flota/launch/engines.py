@@ -104,7 +104,7 @@ ENGINES: dict[str, Engine] = {
                  "NAME", default="SPREAD"),
             Flag("--server_cpus", "CPUs that Ray sets aside for each server (default: 1)", "N", quantity, 1.0),
             Flag("--worker_cpus", "CPUs for each worker, and its threads (default: 1)", "N", quantity, 1.0),
-            Flag("--worker_gpus", "GPUs for each worker, of which it sees no others (default: 0)", "N", quantity, 0.0),
+            Flag("--worker_gpus", "GPUs of each worker, which sees no others (default: none)", "N", count),
             Flag("--server_memory_mb", "MiB of memory that Ray sets aside for each server (default: none)", "M",
                  above_zero),
             Flag("--worker_memory_mb", "MiB of memory for each worker (default: none)", "M", above_zero),

@@ -56,7 +56,7 @@ def _address(address: str) -> str:
     return address
 
 
-def _resources(cpus: float, memory_mb: float | None, gpus: float | None = None) -> dict[str, float]:
+def _resources(cpus: float, memory_mb: float | None, gpus: int | None = None) -> dict[str, float]:
     asked = {"CPU": cpus, "GPU": gpus or 0.0, "memory": (memory_mb or 0.0) * (1 << 20)}
     return {name: number for name, number in asked.items() if number}
 
