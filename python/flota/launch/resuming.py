@@ -12,7 +12,7 @@ from typing import Any
 from flota import config
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
-from flota.launch.engines import LOCAL
+from flota.launch.engines import ENGINES, LOCAL
 from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
 from flota.launch.record import RUNNING, Record
@@ -81,7 +81,7 @@ def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
 def resumed_arguments(arguments: Arguments, record: Record, where: Path) -> Arguments:
     """What is said now, and else what was; refused where the two contradict."""
     _refuse_contradictions(arguments, record, where)
-    if not Path(record.script).is_file():
+    if ENGINES[arguments.on].has_script and not Path(record.script).is_file():
         raise InvalidArgument(f"the job's script {record.script} is not there (in {record.folder})")
     for name, value in record.flags.items():
         if name not in _TAKEN_OVER or not isinstance(value, _TAKEN_OVER[name]):
