@@ -26,7 +26,7 @@ ENVIRONMENT = {
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1500",
 }
-START = 100.0  # seconds that a busy machine may take
+START = 140.0  # seconds that a busy machine may take
 LONGEST = 110.0
 
 

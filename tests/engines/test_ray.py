@@ -196,6 +196,22 @@ def test_ctrl_c_ends_everything_and_the_secret_is_nowhere(nodes, launch, endless
     assert not nodes.host.run(["grep", "-rlF", SECRET, rays], check=False)
 
 
+def test_what_looks_after_a_process_may_be_killed(nodes, launch, endless):
+    job = launch("--server_num=1", "--worker_num=1", endless)
+    job.wait_for("in the middle", "workerlog.0")
+    job.wait_for("in the middle", "serverlog.0")
+    os.kill(nodes.host.processes("ray.keeper")[0], signal.SIGKILL)  # later ones are their guards
+    job.wait_for("was killed by SIGKILL on .*; starting it again in 1 s")
+    restarted = "workerlog.0" if "worker 0 was killed" in job.output else "serverlog.0"
+    job.wait_for("restart 1(.|\n)*in the middle", restarted)
+    os.kill(nodes.host.processes("ray::Seat")[0], signal.SIGKILL)
+    job.wait_for("was lost with its place on .*; starting it again")
+    job.wait_for(r"\w+ \d is on h1 \(\S+\) now")
+    job.running.signal(signal.SIGINT)
+    assert job.wait() == 130
+    wait_until(lambda: not left_of(nodes.host, endless), 20)
+
+
 def test_nothing_outlives_a_launch_that_is_killed(nodes, launch, endless):
     job = launch(*ONE_EACH, endless)
     job.wait_for("in the middle", "workerlog.0")
