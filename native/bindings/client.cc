@@ -45,6 +45,7 @@ void bind_options(nb::module_& module) {
   nb::class_<ClientOptions>(module, "ClientOptions")
       .def(nb::init<>())
       .def_rw("endpoints", &ClientOptions::endpoints)
+      .def_rw("endpoints_file", &ClientOptions::endpoints_file)
       .def_rw("secret", &ClientOptions::secret)
       .def_rw("worker", &ClientOptions::worker)
       .def_rw("epoch", &ClientOptions::epoch)

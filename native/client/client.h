@@ -28,6 +28,7 @@ namespace flota {
 
 struct ClientOptions {
   std::vector<std::string> endpoints;  // server i is the i-th
+  std::string endpoints_file;          // empty, or where to look up where they are now: see LinkOptions
   std::string secret;
   uint64_t worker = 0;  // 0: a random one
   uint32_t epoch = 0;   // the worker's incarnation: higher after each restart

@@ -63,7 +63,8 @@ class Client:
     a worker that was restarted under its old name counts its epoch up.
 
     TCP to another host needs ``tls``, or certificates that the environment names; ``insecure=True`` does without, on
-    networks that nobody else can listen to.
+    networks that nobody else can listen to. ``endpoints_file`` names a file with a line for each server: where it is by
+    now, looked up whenever a connection is made.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class Client:
         tls: Tls | None = None,
         insecure: bool = False,
         max_payload_mb: int = 256,
+        endpoints_file: str = "",
     ) -> None:
         if isinstance(endpoints, str):
             raise InvalidArgument(f"endpoints must be a list such as [{endpoints!r}], not a single string")
         options = _core.ClientOptions()
         options.endpoints = list(endpoints)
+        options.endpoints_file = endpoints_file
         options.secret = config.job_secret() if secret is None else secret
         options.worker = 0 if worker is None else whole("worker", worker, 1, (1 << 64) - 1)
         options.epoch = whole("epoch", epoch, 0, (1 << 32) - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
 RESTARTS = "FLOTA_RESTARTS"
+ENDPOINTS_FILE = "FLOTA_ENDPOINTS_FILE"
 DURABLE_DIR = "FLOTA_DURABLE_DIR"
 DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
 SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
@@ -167,6 +169,12 @@ def forwarded() -> dict[str, str]:
     return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
 
 
+def endpoints_file() -> str:
+    """The file in which the launcher says where the job's servers are by now, a line each: ``FLOTA_ENDPOINTS_FILE``, or
+    nothing where none of them moves."""
+    return os.environ.get(ENDPOINTS_FILE, "")
+
+
 def child_environment(**settings: str) -> dict[str, str]:
     """This process's environment with some settings on top, for a process that it starts."""
     return {**os.environ, **settings}
@@ -178,6 +186,11 @@ def command_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
     kept["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
     return kept
+
+
+def those_set(names: Iterable[str]) -> dict[str, str]:
+    """Of these settings, those that the environment has, as a launcher passes them on to other hosts."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def pod_ip() -> str:

@@ -157,7 +157,10 @@ class Fleet(Persistence):
         refuse_what_does_not_act(strategy)
         # A worker that is started again counts its pushes anew: a later time is a later epoch.
         epoch = int((time.time() - _FIRST_INCARNATION) * 8)
-        client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
+        client = Client(
+            self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout,
+            endpoints_file=config.endpoints_file(),
+        )  # fmt: skip
         client.workers = self.placement.worker_endpoints
         try:
             self._connect(client, optimizer, strategy)

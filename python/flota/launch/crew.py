@@ -15,11 +15,12 @@ from flota.launch.progress import Progress
 class Crew:
     """Servers and workers of a plan, what they report, and how one of them is started."""
 
-    def __init__(self, plan: Plan, report: Path, guard: Guard, restarts: dict[str, int]) -> None:
+    def __init__(self, plan: Plan, report: Path, guard: Guard | None, restarts: dict[str, int]) -> None:
         """``restarts``: of each process by launches before this one."""
         logs = Path(plan.arguments.log_dir)
+        self._guard = guard
         self.processes = [
-            Process(member, _log(logs, member), guard, restarts.get(member.name, 0)) for member in plan.members
+            self._make(member, _log(logs, member), restarts.get(member.name, 0)) for member in plan.members
         ]
         self.servers = [process for process in self.processes if process.member.role == "server"]
         self.workers = [process for process in self.processes if process.member.role == "worker"]
@@ -28,15 +29,18 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}  # by name; whoever starts them says
         self.has_trained = False
         self.coming: set[int] = set()  # workers that are to join a job that runs, and have not
-        self._logs, self._guard, self._restarts = logs, guard, restarts
+        self._logs, self._restarts = logs, restarts
         self._arguments = plan.arguments
 
     def add_worker(self, member: Member) -> Process:
-        process = Process(member, _log(self._logs, member), self._guard, self._restarts.get(member.name, 0))
+        process = self._make(member, _log(self._logs, member), self._restarts.get(member.name, 0))
         self.processes.append(process)
         self.workers.append(process)
         self.progress.expect(member.index)
         return process
+
+    def _make(self, member: Member, log: Path, starts_before: int) -> Process:
+        return Process(member, log, self._guard, starts_before)
 
     def start(self, process: Process) -> None:
         arguments = self._arguments

@@ -115,7 +115,7 @@ def bound(address: str, port: int, *, reuse: bool) -> socket.socket:
     return listener
 
 
-def free_ports(address: str, count: int, taken: Collection[int] = ()) -> list[int]:
+def free_ports(address: str, count: int, taken: Collection[int] = (), among: range = _FREE_RANGE) -> list[int]:
     """Ports of this host that nobody uses, all different and none of ``taken``: each was bound and given back."""
     if not any(map(_can_bind, _addresses(address))):
         raise InvalidArgument(f"{address} is no address of this host, {this_host()}: no port can be chosen there")
@@ -124,7 +124,7 @@ def free_ports(address: str, count: int, taken: Collection[int] = ()) -> list[in
         for _ in range(100 * count):
             if len(ports) == count:
                 break
-            port = random.choice(_FREE_RANGE)
+            port = random.choice(among)
             with contextlib.suppress(OSError):
                 held.enter_context(bound(address, port, reuse=False))
                 if port not in taken:

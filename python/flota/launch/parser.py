@@ -56,6 +56,16 @@ def seconds(text: str) -> float:
 seconds.__name__ = "number"
 
 
+def quantity(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1e9:
+        raise argparse.ArgumentTypeError(f"must not be negative, and below 1e9, not {text}")
+    return number
+
+
+quantity.__name__ = "number"
+
+
 def above_zero(text: str) -> float:
     number = float(text)
     if not 0 < number < 1e9:

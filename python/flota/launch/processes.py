@@ -44,8 +44,9 @@ class Process:
     """One process of the job: the leader of a group (and session) of its own, which ends with it. It may be started
     again under its name, and then is another process to the kernel."""
 
-    def __init__(self, member: Member, log: Path, guard: Guard, starts_before: int = 0) -> None:
-        """``starts_before``: of this member of the job, by launches before this one."""
+    def __init__(self, member: Member, log: Path, guard: Guard | None, starts_before: int = 0) -> None:
+        """``starts_before``: of this member of the job, by launches before this one. ``guard``: None only where the
+        process is not started by this host's kernel (see ``flota.launch.ray``)."""
         self.member = member
         self.name = member.name
         self.log = log
@@ -99,11 +100,9 @@ class Process:
         self.starts += 1
         self.due = None
         self._ran = 0.0  # also of one that cannot be started: how long the one before it ran is no merit of its own
+        assert self._guard is not None
         try:
-            with self.log.open("ab" if self.restarts else "wb") as log:
-                if self.starts == 1:
-                    self.log_begin = log.tell()
-                self._mark(log)
+            with self._open_log() as log:
                 self._began = time.monotonic()
                 self._process = subprocess.Popen(
                     command,
@@ -119,6 +118,14 @@ class Process:
         self.status = None
         self._guard.add(self._process.pid)
 
+    def _open_log(self) -> BinaryIO:
+        """Where the process that is being started writes."""
+        log = self.log.open("ab" if self.restarts else "wb")
+        if self.starts == 1:
+            self.log_begin = log.tell()
+        self._mark(log)
+        return log
+
     def _mark(self, log: BinaryIO) -> None:
         """Says in the log that another process goes on from here."""
         if not self.restarts:
@@ -131,7 +138,7 @@ class Process:
 
     def poll(self) -> bool:
         """Whether the process has ended, by now; then what it started has, too."""
-        if not self.running or self._process is None:
+        if not self.running or self._process is None or self._guard is None:
             return True
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import socket
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -80,10 +81,16 @@ class Progress:
                 datagram = self.socket.recv(report.MAX_BYTES + 1)
             except BlockingIOError:
                 return
-            with contextlib.suppress(ValueError, RecursionError):
-                message = json.loads(datagram)
-                if _is_report(message) and message["index"] in self.workers:
-                    self.workers[message["index"]].take(message)
+            self.take(datagram)
+
+    def take(self, datagram: bytes | str, age: float | None = None) -> None:
+        """Takes one report. ``age``: how many seconds ago it was made, where another host's clock is in it."""
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(datagram)
+            if _is_report(message) and message["index"] in self.workers:
+                if age is not None:
+                    message["time"] = time.monotonic() - age
+                self.workers[message["index"]].take(message)
 
     def expect(self, index: int) -> None:
         """Another worker's reports are heard from here on."""

@@ -14,7 +14,6 @@ from flota.launch.control import Control
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
-from flota.launch.guard import Guard
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
@@ -34,14 +33,14 @@ _LAST_LINES = 20  # of the log of a process that failed
 class Launch:
     """The processes of a plan, watched until all have ended."""
 
-    def __init__(self, plan: Plan, folder: Path, guard: Guard, signals: Signals, durable: DurableFolder | None) -> None:
+    def __init__(self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None) -> None:
         self._plan = plan
         self._folder = folder
         self._signals = signals
         self._durable = durable
         self._logs = Path(plan.arguments.log_dir)
-        self._crew = Crew(plan, folder / "report", guard, durable.restarts if durable else {})
-        self._reviver = Reviver(self._crew, durable, plan.arguments.max_restarts)
+        self._crew = crew
+        self._reviver = Reviver(crew, durable, plan.arguments.max_restarts)
         script = Path(plan.arguments.training_script).name
         # Workers first: where there is no room for all, they are what one looks at.
         processes = [*self._crew.workers, *self._crew.servers]
@@ -122,17 +121,22 @@ class Launch:
     def _show_worker(self, worker: Process) -> None:
         self._job.processes.insert(len(self._crew.workers) - 1, worker)
 
+    def _why_fixed(self) -> str:
+        """Why this launch cannot change the number of workers; empty where it can."""
+        if self._plan.alone:
+            return ""
+        return (
+            "this job runs on several hosts, and each launch looks after its own: give the servers' addresses with "
+            "--servers, and start or stop the workers by hand"
+        )
+
     def _hear_questions(self) -> None:
         for question, asker in self._control.questions():
             workers = question.get("scale")
             if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
                 asker.end("this launch does not know that question: it may be of another version of flota", done=False)
-            elif not self._plan.alone:
-                asker.end(
-                    "this job runs on several hosts, and each launch looks after its own: give the servers' addresses "
-                    "with --servers, and start or stop the workers by hand",
-                    done=False,
-                )
+            elif fixed := self._why_fixed():
+                asker.end(fixed, done=False)
             else:
                 self._scaling.ask(workers, asker)
 
