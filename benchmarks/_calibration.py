@@ -1,4 +1,4 @@
-"""What a pull, a push and a dense exchange cost in CPU time, here and on a server: short measurements on this machine."""
+"""What pulls, pushes and dense exchanges cost in CPU time, here and on a server: short measurements on this machine."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
 """A job as a queueing network, simulated event by event: workers, servers, their cores and their network cards.
 
-Each worker goes through its steps; what a step needs of cores and cards it waits for when others use them. Nothing is
-random: all batches are alike, keys are spread evenly over the servers, nobody fails. With hosts of their own for all, one
-server is simulated for all of them, which then are equally busy.
+Each worker goes through its steps; what a step needs of cores and cards it waits for when others use them. How long a
+step's computing takes is drawn from what was measured, since in sync mode the slowest worker counts; all else is alike:
+batches, keys spread evenly over the servers, and nobody fails. With hosts of their own for all, one server is simulated
+for all of them, which then are equally busy.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +37,7 @@ class Cost:
 class Costs:
     """What calibration has measured. ``finish``: of what a step's end costs a server beside holding its gradients."""
 
-    compute: float  # CPU seconds of a worker's step without its tables
+    compute: tuple[float, ...]  # seconds of a worker's step with its tables in the process: percentiles, in their order
     pull_worker: Cost
     pull_server: Cost
     push_worker: Cost
@@ -44,6 +46,9 @@ class Costs:
     hold_server: Cost
     dense_worker: Cost  # out and back
     dense_server: Cost
+    # CPU seconds of a worker's step with servers, beside its computing and its calls: Python, copies, waking up.
+    async_overhead: float = 0.0
+    sync_overhead: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,7 @@ class _Model:
         self.server_card = (Cores(1), Cores(1))  # in, out
         self.barrier = Barrier(job.workers)
         self.steps = 0
+        self.random = random.Random(0)
 
     def call(self, worker: int, costs: tuple[Cost, Cost], rows: float, up: float, down: float) -> Process:
         """A call to all servers: so many bytes there, so many back."""
@@ -190,8 +196,7 @@ class _Model:
         yield self.worker_cores[worker], servers * mine.call + rows * mine.row
         yield from self._carry(up, self.worker_cards[worker][0], self.server_card[0])
         work = [self.simulation.spawn(_use(cores, theirs.of(rows / servers))) for cores in self.server_cores]
-        for each in work:
-            yield each
+        yield from work
         yield from self._carry(down, self.worker_cards[worker][1], self.server_card[1])
 
     def _carry(self, size: float, workers: Cores, servers: Cores) -> Process:
@@ -203,8 +208,7 @@ class _Model:
             self.simulation.spawn(_use(workers, size / job.bandwidth)),
             self.simulation.spawn(_use(servers, size / job.servers / job.bandwidth)),
         ]
-        for each in both:
-            yield each
+        yield from both
         yield job.round_trip / 2
 
     def pull(self, worker: int) -> Process:
@@ -226,11 +230,12 @@ class _Model:
         job, simulation = self.job, self.simulation
         pushes: deque[_Task] = deque()
         ahead: _Task | None = None
+        overhead = {"async": self.costs.async_overhead, "sync": self.costs.sync_overhead}.get(job.mode, 0.0)
         for step in itertools.count(1):
             if job.mode != "geo":
                 yield from self.pull(worker) if ahead is None else _wait(ahead)
                 ahead = simulation.spawn(self.pull(worker)) if job.prefetch else None
-            yield self.worker_cores[worker], self.costs.compute
+            yield self.worker_cores[worker], self.random.choice(self.costs.compute) + overhead
             if job.mode == "sync":
                 yield from self.sync_end(worker)
             elif job.mode == "async":

@@ -1,6 +1,6 @@
 """What a job of many workers and servers will do, from what this machine measures; and how far that is to be believed.
 
-    python benchmarks/scale_model.py                          calibrates, and compares with runs of 2 to 4 processes here
+    python benchmarks/scale_model.py                  calibrates, and compares with runs of 2 to 4 processes here
     python benchmarks/scale_model.py --workers 1000 --servers 50 --rows 1e11 --bandwidth 25Gbit --round_trip_ms 0.2
 
 It measures what a training step of train_ctr.py's model costs a worker, and what pulls, pushes and dense exchanges cost
@@ -19,10 +19,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import train_ctr
 from _calibration import Calibration, cores
@@ -56,12 +59,22 @@ def go_first() -> None:
             os.setpriority(os.PRIO_PROCESS, int(thread), -20)
 
 
+class Idle(train_ctr.Model):
+    """The same rows and parameters, and next to nothing to compute."""
+
+    def forward(self, dense: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        touched = sum(parameter.sum() for parameter in self.deep.parameters())
+        return self.embedding(ids).sum(dim=(1, 2)) * 1e-6 + touched * 1e-6
+
+
 def work(mode: str, seconds: float, out: str) -> None:
-    """train_ctr.py's worker, of one thread."""
+    """train_ctr.py's worker, of one thread; modes that begin with "idle" compute nothing."""
     flota.init()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model = train_ctr.Model(flota.nn.EmbeddingCollection(train_ctr.FEATURES, train_ctr.DIM))
+    kind = Idle if mode.startswith("idle") else train_ctr.Model
+    mode = mode.removeprefix("idle-")
+    model = kind(flota.nn.EmbeddingCollection(train_ctr.FEATURES, train_ctr.DIM))
     strategy = flota.Sync() if mode.startswith("sync") else flota.Async()
     optimizer = flota.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.01), strategy)
     if flota.is_server():
@@ -73,16 +86,40 @@ def work(mode: str, seconds: float, out: str) -> None:
     data = train_ctr.batches(40, flota.worker_index())
     go_first()
     flota.barrier_worker()
-    speed = train_ctr.train(model, optimizer, data, seconds)
+    times = train(model, optimizer, data, seconds)
+    speed = len(times) / sum(times)
     if "x" in mode:
         speed = float(flota.all_reduce(speed))
     if flota.is_first_worker():
-        Path(out).write_text(json.dumps(speed))
+        Path(out).write_text(json.dumps([speed, *np.percentile(times, range(1, 100))]))
     flota.stop_worker()
 
 
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: list[Any], seconds: float) -> list[float]:
+    """How long each step takes, after a few to warm up."""
+    loss_of = torch.nn.BCEWithLogitsLoss()
+    warm_up, moments = 20, [0.0]
+    while len(moments) <= warm_up or moments[-1] - moments[warm_up] < seconds:
+        dense, ids, label = data[len(moments) % len(data)]
+        loss = loss_of(model(dense, ids), label)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        moments.append(time.perf_counter())
+    return np.diff(moments[warm_up:]).tolist()
+
+
 def steps_a_second(mode: str, seconds: float) -> float:
-    return float(train_ctr.run(mode, seconds, __file__)) / train_ctr.BATCH
+    return float(train_ctr.run(mode, seconds, __file__)[0])
+
+
+def computing(copies: int, rounds: int, seconds: float) -> tuple[float, ...]:
+    """Percentiles of a step's time with its tables in the process, while so many processes train, each alone."""
+    found = []
+    for _ in range(rounds):
+        with ThreadPoolExecutor(copies) as pool:
+            found += list(pool.map(lambda _: train_ctr.run("local", seconds, __file__)[1:], range(copies)))
+    return tuple(min(found, key=sum))
 
 
 def keys_of_batches(count: int) -> float:
@@ -98,7 +135,7 @@ def calibrate(transport: str, seconds: float, certificates: str = "") -> Costs:
     with LocalCluster(servers=1, arguments=arguments) as cluster:
         it = Calibration(cluster, transport, train_ctr.DIM, seconds, tls)
         pull, push, hold, dense = it.pull(), it.push(), it.hold(), it.dense()
-    return Costs(0.0, *pull, *push, *hold, *dense)
+    return Costs((0.0,), *pull, *push, *hold, *dense)
 
 
 # --- what is predicted ---
@@ -122,8 +159,9 @@ def local_job(mode: str, servers: int, workers: int, rows: float) -> Job:
     return Job(workers, servers, mode, rows, dense, 4.0 * train_ctr.DIM, shared_cores=cores())
 
 
-def verify(costs: Costs, rows: float, rounds: int, seconds: float) -> list[dict[str, Any]]:
-    """Predicted and measured steps a second of jobs whose processes share this machine's cores, in turns."""
+def verify(costs: Costs, crowded: Costs, rows: float, rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """Predicted and measured steps a second of jobs whose processes share this machine's cores, in turns. ``crowded``:
+    what things cost while other processes compute, too."""
     cases = [(mode, servers, workers) for mode in MODES for servers, workers in SIZES]
     best = dict.fromkeys(cases, 0.0)
     for _ in range(rounds):
@@ -131,7 +169,7 @@ def verify(costs: Costs, rows: float, rounds: int, seconds: float) -> list[dict[
             best[case] = max(best[case], steps_a_second(f"{case[0]} {case[1]}x{case[2]}", seconds))
     found = []
     for case, measured in best.items():
-        predicted = simulate(local_job(*case, rows), costs).steps
+        predicted = simulate(local_job(*case, rows), crowded if case[2] > 1 else costs).steps
         error = predicted / measured - 1
         found.append({"case": f"{case[0]} {case[1]}x{case[2]}", "predicted": predicted, "measured": measured})
         print(
@@ -161,7 +199,8 @@ def predict(asked: argparse.Namespace, costs: Costs, rows: float, rows_of_k: flo
     memory = asked.rows * row_bytes(asked.dim, asked.rule, asked.float16)
     servers = asked.servers or max(1, math.ceil(memory / (0.8 * asked.memory)))
     scale = asked.batch / train_ctr.BATCH
-    compute = asked.compute_ms / 1e3 if asked.compute_ms else costs.compute * scale
+    mean = sum(costs.compute) / len(costs.compute)
+    compute = asked.compute_ms / 1e3 if asked.compute_ms else mean * scale
     job = Job(
         asked.workers, servers, asked.mode, rows * scale, asked.dense, 4.0 * asked.dim,
         rows_of_k=rows_of_k * scale, k_steps=asked.k_steps, prefetch=asked.prefetch,
@@ -169,7 +208,11 @@ def predict(asked: argparse.Namespace, costs: Costs, rows: float, rows_of_k: flo
         worker_cores=asked.worker_cores, server_cores=asked.server_cores,
     )  # fmt: skip
     wider = (8 + 4 * asked.dim) / (8 + 4 * train_ctr.DIM)
-    outcome = simulate(job, replace(wide(costs, wider), compute=compute), 20 if asked.workers > 100 else 60)
+    outcome = simulate(
+        job,
+        replace(wide(costs, wider), compute=tuple(each * compute / mean for each in costs.compute)),
+        20 if asked.workers > 100 else 60,
+    )
     busiest = max(outcome.busy, key=lambda name: outcome.busy[name])
     return Prediction(
         asked.workers, servers, asked.rows, memory / servers / 2**30, outcome.steps * asked.batch,
@@ -185,11 +228,12 @@ def wide(costs: Costs, factor: float) -> Costs:
 
 def show(prediction: Prediction) -> None:
     much = f"{prediction.busiest} {prediction.busy:.0%}"
-    many = " (more than a server takes by default)" if prediction.connections > CONNECTIONS else ""
+    many = f"{prediction.connections:,} connections"
+    many += " (more than a server takes by default)" if prediction.connections > CONNECTIONS else ""
     print(
         f"{prediction.workers:6,} workers {prediction.servers:5,} servers {prediction.rows:7.0e} rows: "
         f"{prediction.gib_a_server:7.1f} GiB a server, {prediction.samples:12,.0f} samples/s, "
-        f"{prediction.of_ideal:4.0%} of computing alone; busiest: {much:20} {prediction.connections:,} connections{many}",
+        f"{prediction.of_ideal:4.0%} of computing alone; busiest: {much:20} {many}",
         flush=True,
     )
 
@@ -222,30 +266,59 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _costs(asked: argparse.Namespace) -> tuple[Costs, Costs, float, float]:
-    """Of shared memory on this host and of TLS between hosts; keys of a batch and of k_steps."""
-    if asked.costs and asked.costs.exists():
-        kept = json.loads(asked.costs.read_text())
-        here, between = (
-            Costs(**{name: Cost(**value) if isinstance(value, dict) else value for name, value in kept[which].items()})
-            for which in ("here", "between")
-        )
-        return here, between, kept["rows"], kept["rows_of_k"]
-    compute = 1 / max(steps_a_second("local", asked.seconds) for _ in range(asked.rounds))
-    here = replace(calibrate("shared_memory", asked.seconds / 4), compute=compute)
+def overheads(costs: Costs, rows: float, workers: int, rounds: int, seconds: float) -> dict[str, float]:
+    """What a step with servers takes beside its calls, where there is nothing to compute."""
+    alone = 1 / max(steps_a_second("idle-local", seconds) for _ in range(rounds))
+    found = {}
+    for mode in MODES:
+        step = workers / max(steps_a_second(f"idle-{mode} 1x{workers}", seconds) for _ in range(rounds))
+        calls = workers / simulate(local_job(mode, 1, workers, rows), costs).steps
+        found[f"{mode}_overhead"] = max(0.0, step - alone - calls)
+    return found
+
+
+def _measure(asked: argparse.Namespace) -> dict[str, Any]:
+    """Costs by shared memory on this host, alone and with company, and by TLS between hosts; keys of batches."""
+    local = calibrate("shared_memory", asked.seconds / 4)
+    rows, rows_of_k = keys_of_batches(1), keys_of_batches(asked.k_steps)
+    here = replace(
+        local,
+        compute=computing(1, asked.rounds, asked.seconds),
+        **overheads(local, rows, 1, asked.rounds, asked.seconds),
+    )
+    crowded = replace(
+        local,
+        compute=computing(cores(), asked.rounds, asked.seconds),
+        **overheads(local, rows, 2, asked.rounds, asked.seconds),
+    )
+    own = {name: getattr(here, name) for name in ("compute", *(f"{mode}_overhead" for mode in MODES))}
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "flota.cli", "certs", f"{folder}/certs", "--host=127.0.0.1"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        between = replace(calibrate("tcp", asked.seconds / 4, f"{folder}/certs"), compute=compute)
-    rows, rows_of_k = keys_of_batches(1), keys_of_batches(asked.k_steps)
-    if asked.costs:
-        kept = {"here": asdict(here), "between": asdict(between), "rows": rows, "rows_of_k": rows_of_k}
-        asked.costs.write_text(json.dumps(kept, indent=1))
-    return here, between, rows, rows_of_k
+        between = replace(calibrate("tcp", asked.seconds / 4, f"{folder}/certs"), **own)
+    return {"here": here, "crowded": crowded, "between": between, "rows": rows, "rows_of_k": rows_of_k}
+
+
+def _costs(asked: argparse.Namespace) -> dict[str, Any]:
+    if asked.costs is None or not asked.costs.exists():
+        measured = _measure(asked)
+        if asked.costs:
+            plain = {name: asdict(each) if isinstance(each, Costs) else each for name, each in measured.items()}
+            asked.costs.write_text(json.dumps(plain))
+        return measured
+    kept = json.loads(asked.costs.read_text())
+    for which in ("here", "crowded", "between"):
+        parts = {name: Cost(**each) if isinstance(each, dict) else each for name, each in kept[which].items()}
+        kept[which] = Costs(**{**parts, "compute": tuple(parts["compute"])})
+    return dict(kept)
 
 
 def _tell(name: str, costs: Costs) -> None:
-    parts = [f"{name}: a step's computing {costs.compute * 1e3:.1f} ms;"]
+    parts = [
+        f"{name}: a step's computing {1e3 * sum(costs.compute) / len(costs.compute):.1f} ms (one in a hundred "
+        f"{costs.compute[-1] * 1e3:.1f}), and in async {costs.async_overhead * 1e3:.1f} ms "
+        f"more of Python, in sync {costs.sync_overhead * 1e3:.1f};"
+    ]
     for what in ("pull", "push", "hold", "dense"):
         both = [getattr(costs, f"{what}_{side}") for side in ("worker", "server")]
         parts.append(f"{what} " + " and ".join(f"{c.call * 1e6:.0f} us + {c.row * 1e9:.1f} ns each" for c in both))
@@ -257,9 +330,10 @@ def main() -> None:
     if asked.worker:
         work(asked.worker, asked.seconds, asked.out)
         return
-    here, between, rows, rows_of_k = _costs(asked)
-    _tell("shared memory", here)
-    _tell("TLS", between)
+    measured = _costs(asked)
+    rows, rows_of_k = measured["rows"], measured["rows_of_k"]
+    for name in ("here", "crowded", "between"):
+        _tell(name, measured[name])
     print(
         f"distinct keys: {rows:,.0f} in a batch of {train_ctr.BATCH}, {rows_of_k:,.0f} in {asked.k_steps}", flush=True
     )
@@ -268,11 +342,11 @@ def main() -> None:
         for workers in asked.workers:
             for many in asked.rows:
                 found.append(predict(argparse.Namespace(**{**vars(asked), "workers": workers, "rows": many}),
-                                     between, rows, rows_of_k))  # fmt: skip
+                                     measured["between"], rows, rows_of_k))  # fmt: skip
                 show(found[-1])
         print(json.dumps({"benchmark": "scale_model", "predictions": [asdict(each) for each in found]}))
         return
-    found = verify(here, rows, asked.rounds, asked.seconds)
+    found = verify(measured["here"], measured["crowded"], rows, asked.rounds, asked.seconds)
     worst = max(abs(case["predicted"] / case["measured"] - 1) for case in found)
     print(f"worst: {worst:.0%} (bar {BAR:.0%})")
     print(json.dumps({"benchmark": "scale_model", "bar": BAR, "worst": worst, "cases": found}))
