@@ -34,6 +34,7 @@ PYTHON_LAYERS = """
     tables
     roles strategy report eras
     tls durable health
+    certificates
     config rules initializer admission arrays pages
     checks
     errors

@@ -436,6 +436,7 @@ void bind_client(nb::module_& module) {
   bind_pages(client);
   bind_coordination(module, client);
   bind_rejoin(module, client);
+  bind_team(module, client);
 }
 
 }  // namespace flota

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from flota.errors import InvalidArgument
@@ -12,6 +13,7 @@ from flota.errors import InvalidArgument
 SECRET = "FLOTA_SECRET"
 SECRET_FILE = "FLOTA_SECRET_FILE"
 CERTS = "FLOTA_CERTS"
+CERTS_TEXT = "FLOTA_CERTS_TEXT"
 TLS_CERTIFICATE = "FLOTA_TLS_CERTIFICATE"
 TLS_KEY = "FLOTA_TLS_KEY"
 TLS_AUTHORITY = "FLOTA_TLS_AUTHORITY"
@@ -38,9 +40,11 @@ DEFAULT_SNAPSHOT_MB = 256.0
 
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
-PROTECTION = (CERTS, *TLS_FILES, INSECURE)
+PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
+# Settings of a job that mean the same on each of its hosts.
+_FORWARDED = (TIMEOUT, DURABLE_DIR, DURABLE_SYNC, SNAPSHOT_SECONDS, SNAPSHOT_MB, RECOVER_BEFORE_DAMAGE, THREADS)
 # What a command of the user's has no use for: it is given data, not the job.
-_KEPT_BACK = (SECRET, SECRET_FILE, CERTS, *TLS_FILES)
+_KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
 
 def job_secret() -> str:
@@ -80,9 +84,17 @@ def certs_folder() -> str:
     return folder
 
 
+def certs_text() -> str:
+    """A set of certificates itself, as ``flota certs --text`` prints it: ``FLOTA_CERTS_TEXT``, or nothing."""
+    text = os.environ.get(CERTS_TEXT, "")
+    if text and (others := [name for name in (CERTS, *TLS_FILES) if os.environ.get(name)]):
+        raise InvalidArgument(f"{CERTS_TEXT} is a set of certificates, and {others[0]} names another: set one")
+    return text
+
+
 def has_certificates() -> bool:
     """Whether the environment names certificates, and so asks for TLS."""
-    return bool(certs_folder() or tls_files())
+    return bool(certs_folder() or certs_text() or tls_files())
 
 
 def insecure() -> bool:
@@ -157,6 +169,11 @@ def endpoints_file() -> str:
     return os.environ.get(ENDPOINTS_FILE, "")
 
 
+def forwarded() -> dict[str, str]:
+    """What is set here of the settings that processes of the same job on other hosts are to have as well."""
+    return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
+
+
 def child_environment(**settings: str) -> dict[str, str]:
     """This process's environment with some settings on top, for a process that it starts."""
     return {**os.environ, **settings}
@@ -168,11 +185,6 @@ def command_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
     kept["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
     return kept
-
-
-def those_set(names: Iterable[str]) -> dict[str, str]:
-    """Of these settings, those that the environment has, as a launcher passes them on to other hosts."""
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def pod_ip() -> str:
@@ -229,3 +241,51 @@ def lend_modules(folder: str) -> None:
     rest = os.environ.get("PYTHONPATH", "")
     if folder not in rest.split(os.pathsep):
         os.environ["PYTHONPATH"] = folder + (os.pathsep + rest if rest else "")
+
+
+# What processes on other hosts are told by those that start them there, where the engine does not tell them all: the
+# job's settings, and where Python finds modules.
+_CARRIED = ("FLOTA_", "OMP_NUM_THREADS", "PYTHONPATH")
+_OWN = (REPORT, RESTARTS, DURABLE_DIR)  # of one process or host
+
+
+def carried_names() -> list[str]:
+    """The names of this process's settings that hold for the whole job."""
+    return [name for name in os.environ if name.startswith(_CARRIED) and name not in _OWN]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Nodes that Slurm has given this job, as it lists them."""
+
+    job: str
+    nodes: str
+    components: int
+
+
+def slurm_allocation() -> Allocation | None:
+    """The one that this process runs in."""
+    job, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
+    if not job or not nodes:
+        return None
+    components = os.environ.get("SLURM_HET_SIZE") or "1"
+    return Allocation(job, nodes, int(components) if components.isdecimal() else 1)
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str  # as the engine knows it
+    first: bool
+
+
+def leave_engine() -> Node:
+    """Who this process is to mpirun or srun. From here on neither it nor what it starts is a rank or a task of theirs:
+    several processes that all said they were would be in each other's way."""
+    rank = os.environ.get("OMPI_COMM_WORLD_RANK")
+    place = rank or os.environ.get("SLURM_NODEID") or "0"
+    node = os.environ.get("SLURMD_NODENAME", "") if rank is None else ""
+    if node:
+        os.environ[POD_IP] = node  # the lists are of Slurm's names, whatever the host calls itself
+    for variable in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PRTE_", "SLURM_"))]:
+        del os.environ[variable]
+    return Node(node or socket.gethostname(), place == "0")

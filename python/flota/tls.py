@@ -1,8 +1,9 @@
 """How traffic between hosts is protected: which certificates a process uses, or that it may do without.
 
 What is passed to a function wins over the environment; of that, ``FLOTA_CERTS`` names a folder that ``flota certs``
-made, ``FLOTA_TLS_*`` single files, and ``FLOTA_INSECURE=1`` allows traffic in the clear. Where none of them is there,
-the core refuses every connection that would leave this host (docs/security.md).
+made, ``FLOTA_CERTS_TEXT`` is such a set itself, ``FLOTA_TLS_*`` names single files, and ``FLOTA_INSECURE=1`` allows
+traffic in the clear. Where none of them is there, the core refuses every connection that would leave this host
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -12,20 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flota import config
+from flota import certificates, config
 from flota.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from flota import _core
 
-AUTHORITY = "authority.pem"
-AUTHORITY_KEY = "authority.key"
-SERVER = "server.pem"
-SERVER_KEY = "server.key"
-CLIENT = "client.pem"
-CLIENT_KEY = "client.key"
-# In a server's folder it means: demand certificates of clients. Of its own, because every process has the authority.
-CLIENT_AUTHORITY = "client_authority.pem"
+# The files of a set.
+AUTHORITY, AUTHORITY_KEY = certificates.AUTHORITY, certificates.AUTHORITY_KEY
+SERVER, SERVER_KEY = certificates.SERVER, certificates.SERVER_KEY
+CLIENT, CLIENT_KEY = certificates.CLIENT, certificates.CLIENT_KEY
+CLIENT_AUTHORITY = certificates.CLIENT_AUTHORITY
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def _server_tls() -> ServerTls:
-    if folder := config.certs_folder():
+    if folder := _folder():
         return server_set(folder)
     files = config.tls_files()
     if files and config.TLS_CERTIFICATE not in files:
@@ -119,7 +117,7 @@ def _server_tls() -> ServerTls:
 
 
 def _client_tls() -> Tls | None:
-    if folder := config.certs_folder():
+    if folder := _folder():
         return client_set(folder)
     files = config.tls_files()
     if not files:
@@ -127,6 +125,12 @@ def _client_tls() -> Tls | None:
     if config.TLS_AUTHORITY not in files:
         raise InvalidArgument(f"{next(iter(files))} is set and {config.TLS_AUTHORITY} is not: it checks the servers")
     return Tls(files[config.TLS_AUTHORITY], files.get(config.TLS_CERTIFICATE, ""), files.get(config.TLS_KEY, ""))
+
+
+def _folder() -> str | Path:
+    """The folder of the environment's set; of one that came as text, this process makes it."""
+    text = config.certs_text()
+    return certificates.unpacked(text) if text else config.certs_folder()
 
 
 def _needed(folder: Path, name: str, who: str) -> str:

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import missing
 from rays import BIN, LONGEST, Launch, environment, nodes_on_one_host, ray_on_hosts
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from waiting import wait_until
 
 pytest.importorskip("ray", reason="Ray is not installed (make setup installs it)")

@@ -1,6 +1,7 @@
 """`flota certs`: a set of certificates that other programs understand, and that nobody else can read."""
 
 import contextlib
+import re
 import socket
 import ssl
 import stat
@@ -9,8 +10,8 @@ import sys
 
 import pytest
 
-from flota import config
-from flota.launch import certs as certs_command
+from flota import certificates, config
+from flota.errors import InvalidArgument
 
 
 def flota_certs(*arguments, folder):
@@ -49,8 +50,8 @@ def test_without_hosts_it_is_for_this_one(tmp_path):
 
 
 def test_keys_were_never_readable_by_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(certs_command.os, "umask", lambda *_: pytest.fail("modes do not depend on it"))
-    folder = certs_command.make_set(tmp_path / "made", ["node1"], days=1, client=True)
+    monkeypatch.setattr(certificates.os, "umask", lambda *_: pytest.fail("modes do not depend on it"))
+    folder = certificates.make_set(tmp_path / "made", ["node1"], days=1, client=True)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
     assert {mode for name, mode in modes.items() if name.endswith(".key")} == {0o600}
@@ -82,7 +83,8 @@ def test_nothing_is_overwritten(tmp_path, what):
         (["made", "--host", "a,DNS:b"], 2, "'a,DNS:b' is neither a host's name nor its address"),
         (["made", "--days", "0"], 2, "valid for 1 to 3650 days, not 0"),
         (["made", "--days", "soon"], 2, "invalid int value: 'soon'"),
-        ([], 2, "DIR"),
+        ([], 2, "name the folder to make, or say --text"),
+        (["made", "--text"], 2, "--text makes no folder: leave made out"),
         (["made", "--cilent"], 2, "unrecognized arguments: --cilent"),
         (["/proc/made"], 1, "cannot write certificates to /proc/made"),
     ],
@@ -92,6 +94,30 @@ def test_what_makes_no_sense_is_refused(tmp_path, arguments, status, says):
     assert done.returncode == status
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_set_travels_as_text(tmp_path):
+    """One line, which any launcher passes on; what comes out is what the processes of a job need."""
+    done = flota_certs("--text", "--host", "node1", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"[A-Za-z0-9_=-]+\n", done.stdout)
+    assert list(tmp_path.iterdir()) == []
+    made = certificates.unpack(done.stdout.strip(), tmp_path / "set")
+    assert names(made / "server.pem") == ["node1"]
+    assert {file.name for file in made.iterdir()} == {
+        "authority.pem", "server.pem", "server.key", "client.pem", "client.key", "client_authority.pem"
+    }  # fmt: skip
+    assert stat.S_IMODE((made / "server.key").stat().st_mode) == 0o600
+
+
+def test_text_that_is_no_set_is_refused_and_not_shown(tmp_path):
+    text = certificates.job_set_as_text(["node1"])
+    bomb = certificates.base64.urlsafe_b64encode(certificates.zlib.compress(b" " * (64 << 20))).decode()
+    for damaged in ("", "§", text[:-40], text[:100] + "A" * 20 + text[120:], bomb):
+        with pytest.raises(InvalidArgument, match="FLOTA_CERTS_TEXT is not a set") as caught:
+            certificates.unpack(damaged, tmp_path / "set")
+        assert damaged == "" or damaged not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from flota.errors import InvalidArgument
 from flota.launch.engines import ENGINES, LOCAL, Flag
-from flota.launch.parser import Parser, above_zero, count, port, seconds
+from flota.launch.parser import Once, Parser, above_zero, count, port, seconds
 from flota.launch.restarts import DEFAULT_RESTARTS
 
 _HETER = ("heter_workers", "heter_worker_num", "heter_devices")
@@ -123,42 +123,46 @@ def _parser(prog: str) -> Parser:
 def _add_engines(parser: Parser) -> None:
     where = parser.argparse.add_argument_group("where it runs")
     parser.add(
-        where, "--on", choices=tuple(ENGINES), default=LOCAL, metavar="ENGINE",
-        help=f"{', '.join(ENGINES)} (default: {LOCAL}, the hosts on which this command is given)",
+        where, "--on", choices=tuple(ENGINES), metavar="ENGINE",
+        help=f"{', '.join(ENGINES)} (default: {LOCAL}, the hosts on which this command is given; with --hosts, ssh)",
     )  # fmt: skip
     added: set[str] = set()
     for engine in ENGINES.values():
         new = [flag for flag in engine.flags if flag.name not in added]
-        group = parser.argparse.add_argument_group(engine.title) if new else None
+        known = sorted(flag.name for flag in engine.flags if flag.name in added)
+        added |= {flag.name for flag in new}
+        group = parser.argparse.add_argument_group(engine.title, f"Also {', '.join(known)}." if known else None)
         for flag in new:
-            added.add(flag.name)
-            assert group is not None
-            if flag.switch:
-                parser.add(group, flag.name, action="store_true", help=flag.help)
-            elif flag.many:
-                parser.add(group, flag.name, action="append", type=flag.type, metavar=flag.metavar, help=flag.help)
-            else:
-                parser.add(group, flag.name, type=flag.type, metavar=flag.metavar, help=flag.help)
+            # As text: engines that share a flag may read it differently.
+            action = "store_true" if flag.switch else "append" if flag.many else "store"
+            shown = {} if flag.switch else {"metavar": flag.metavar}
+            parser.add(group, flag.name, action=Once if action == "store" else action, help=flag.help, **shown)
 
 
 def _own_flags(given: dict[str, Any]) -> dict[str, Any]:
     """Takes the flags that only some engines have out of what was given; one that the engine has not is refused."""
-    engine = ENGINES[given["on"]]
-    own = {flag.key: flag for flag in engine.flags}
-    found: dict[str, Any] = {flag.key: False if flag.switch else flag.default for flag in engine.flags}
-    for flag in {flag.key: flag for other in ENGINES.values() for flag in other.flags}.values():
-        value = given.pop(flag.key)
+    on = given["on"]
+    own = {flag.key: flag for flag in ENGINES[on].flags}
+    found: dict[str, Any] = {key: False if flag.switch else flag.default for key, flag in own.items()}
+    for key in {flag.key: None for engine in ENGINES.values() for flag in engine.flags}:
+        value = given.pop(key)
         if value is None or value is False or value == "":
             continue
-        if flag.key not in own:
-            raise InvalidArgument(f"{flag.name}={value}: {_who_takes(flag)}, not --on {given['on']}")
-        found[flag.key] = value
+        if key not in own:
+            takers = [name for name, engine in ENGINES.items() if key in {flag.key for flag in engine.flags}]
+            raise InvalidArgument(f"--{key}={value}: it is for --on {' or '.join(takers)}, not --on {on}")
+        found[key] = _read(own[key], value)
     return found
 
 
-def _who_takes(flag: Flag) -> str:
-    takers = [name for name, engine in ENGINES.items() if flag.key in {own.key for own in engine.flags}]
-    return f"it is for --on {' or '.join(takers)}"
+def _read(flag: Flag, value: Any) -> Any:
+    if flag.switch:
+        return value
+    try:
+        return [flag.type(text) for text in value] if flag.many else flag.type(value)
+    except (argparse.ArgumentTypeError, ValueError) as error:
+        why = str(error) if isinstance(error, argparse.ArgumentTypeError) else f"it must be a {flag.type.__name__}"
+        raise InvalidArgument(f"{flag.name}={value}: {why}") from error
 
 
 def _refuse_what_would_not_act(given: dict[str, Any], defaults: dict[str, Any]) -> None:
@@ -218,6 +222,7 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     given["gpus"] = given["gpus"] or None
     if given["max_restarts"] is None:
         given["max_restarts"] = DEFAULT_RESTARTS
+    given["on"] = given["on"] or ("ssh" if given["hosts"] else LOCAL)
     own = _own_flags(given)
     _refuse_what_would_not_act(given, {name: parser.argparse.get_default(name) for name in given})
     arguments = Arguments(own=own, **given)

@@ -142,6 +142,10 @@ class DurableFolder:
     def started_again(self, name: str, restarts: int) -> str | None:
         return self._change(restarts={**self._known.restarts, name: restarts})
 
+    def scaled(self, workers: int) -> str | None:
+        """The job has another number of workers from here on."""
+        return self._change(worker_num=workers)
+
     def note_kept(self, servers: Iterable[int]) -> str | None:
         """Writes down which of these servers have kept something by now, so that it is missed should it be gone. Those
         that a launch did not get to see at work have nothing that could be missed."""

@@ -109,6 +109,7 @@ def configuration_table(arguments: Arguments) -> str:
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default), *arguments.own]
     values |= arguments.own
     lines = [f"{name}: {values[name]}".rstrip() for name in names]
+    lines += [f"{name}: {value}" for name, value in arguments.own.items() if value not in (None, False, [])]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 
 from flota.errors import SystemFailure
 from flota.launch.arguments import Arguments
@@ -17,7 +18,7 @@ from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
 from flota.launch.running import Launch
 from flota.launch.signals import Signals
-from flota.launch.view import kind_of_view, say, show
+from flota.launch.view import Job, View, kind_of_view, make_view, say, show
 
 
 def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str]]:
@@ -63,9 +64,9 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         raise
 
 
-def launch(asked: Arguments) -> int:
-    """Runs the job, or this host's part of it, to its end."""
-    view = kind_of_view(asked.view)
+def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
+    """Runs the job, or this host's part of it, to its end. ``view``: what shows it, where that is not ``--view``."""
+    view = view or functools.partial(make_view, kind_of_view(asked.view))
     plan = make_plan(asked)
     durable: DurableFolder | None
     if asked.resume:

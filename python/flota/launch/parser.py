@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 NO_SCRIPT = "\0"
@@ -74,6 +74,15 @@ def above_zero(text: str) -> float:
 
 
 above_zero.__name__ = "number"
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    def word(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"it must be {' or '.join(words)}, not {text}")
+        return text
+
+    return word
 
 
 class Parser:

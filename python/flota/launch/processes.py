@@ -26,7 +26,7 @@ _LOOK = 0.02
 _KILLED_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
 
-def _die_with(launcher: int) -> Callable[[], None]:
+def die_with(launcher: int) -> Callable[[], None]:
     """What a child does before it becomes the script's: it asks the kernel for SIGKILL when the launcher ends.
 
     Requires: the launcher's main thread starts it; to the kernel the parent is that thread.
@@ -53,6 +53,7 @@ class Process:
         self.log_begin = 0  # byte of the log at which this launch's part begins
         self.status: int | None = None  # as subprocess has it: below 0 for a signal
         self.asked_to_stop = False
+        self.leaving = False  # a worker that the job goes on without
         self.starts = 0  # by this launch
         self.used_restarts = 0  # of those that it may have
         self.due: float | None = None  # when it is to be started again
@@ -110,7 +111,7 @@ class Process:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
-                    preexec_fn=_die_with(os.getpid()),  # safe: there are no threads
+                    preexec_fn=die_with(os.getpid()),  # safe: there are no threads
                 )
         except OSError as error:
             raise SystemFailure(f"{self.name} could not be started: {error}") from error

@@ -5,12 +5,10 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from flota import config, tls
+from flota import certificates, config, tls
 from flota.errors import InvalidArgument
 from flota.launch.plan import Plan
 
-# A set that is made for one launch ends with it; no job takes this long.
-_DAYS = 365
 _UNSET = dict.fromkeys(config.PROTECTION, "")
 
 
@@ -49,12 +47,13 @@ def protection(plan: Plan, folder: Path) -> tuple[dict[str, str], str | None]:
         return {**settings, **_UNSET, config.INSECURE: "1"}, None
     if arguments.certs:
         return {**settings, **_UNSET, config.CERTS: str(Path(arguments.certs).resolve())}, None
+    if text := config.certs_text():
+        # Unpacked once for all, into the folder that goes away with this launch in whatever way it ends.
+        return {**settings, **_UNSET, config.CERTS: str(certificates.unpack(text, folder / "certs"))}, None
     if _is_said(plan) or not _away(plan):
         return settings, None
-    from flota.launch.certs import make_set  # with the core, which other launches do without
-
     hosts = list(dict.fromkeys(endpoint.address for endpoint in plan.servers))
-    made = make_set(folder / "certs", hosts, days=_DAYS, client=True, authority_key=False)
+    made = certificates.make_job_set(folder / "certs", hosts)
     note = f"TLS for {', '.join(hosts)}: this launch has made certificates, which end with it (--insecure: none)"
     return {**settings, config.CERTS: str(made)}, note
 

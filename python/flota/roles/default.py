@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from flota.errors import InvalidArgument
+from flota.roles.beside import is_beside_a_rank
 from flota.roles.environment import ROLE, PaddleCloudRoleMaker, in_a_job
+from flota.roles.mpi import MPISymmetricRoleMaker, ranks_of_mpi, under_mpi
 from flota.roles.placement import LocalRoleMaker, RoleMaker
+from flota.roles.slurm import SlurmRoleMaker, tasks_of_slurm
 
 _told: RoleMaker | None = None
 
@@ -28,7 +31,17 @@ def role_maker_told() -> RoleMaker | None:
 def default_role_maker() -> RoleMaker:
     """What was told, else by the environment where it speaks of a job, else local.
 
-    The list of servers without a role is a job too, one set up wrongly: taken as local, each of its processes would
-    train alone and nobody would notice.
+    A launcher's word counts most: it may have been started by mpirun itself, and its processes are no ranks. The list
+    of servers without a role is a job too, one set up wrongly: taken as local, each of its processes would train alone
+    and nobody would notice. mpirun or srun around a single process is no job: it is run for something else. mpirun
+    within Slurm is what started this process, so it counts before that.
     """
-    return role_maker_told() or (PaddleCloudRoleMaker() if in_a_job() else LocalRoleMaker())
+    if told := role_maker_told():
+        return told
+    if is_beside_a_rank():
+        return MPISymmetricRoleMaker()
+    if in_a_job():
+        return PaddleCloudRoleMaker()
+    if under_mpi():
+        return MPISymmetricRoleMaker() if ranks_of_mpi() > 1 else LocalRoleMaker()
+    return SlurmRoleMaker() if tasks_of_slurm() > 1 else LocalRoleMaker()

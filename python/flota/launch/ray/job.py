@@ -14,7 +14,7 @@ from flota.launch.ray.keeping import Keeping
 from flota.launch.ray.protection import Protection, check_protection
 from flota.launch.ray.settings import Settings, read_settings
 from flota.launch.signals import Signals
-from flota.launch.view import kind_of_view, say, show
+from flota.launch.view import kind_of_view, make_view, say, show
 
 
 def run(asked: Arguments) -> int:
@@ -67,7 +67,9 @@ class _Run:
         folder = self._held.enter_context(private_folder())
         protection = Protection(asked, [server.address for server in plan.servers], folder)
         crew = RayCrew(plan, settings, folder, taken, keeping, protection)
-        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(view)
+        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(
+            lambda job: make_view(view, job)
+        )
 
     def _left_out(self) -> list[str]:
         """What of the script's folder is not sent: what this launch itself writes there."""

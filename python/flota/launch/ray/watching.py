@@ -58,6 +58,10 @@ class RayLaunch(Launch):
             if not self._signals.received:
                 crew.start(process)
 
+    def _hear_questions(self) -> None:
+        for _, asker in self._control.questions():
+            asker.end("a job on Ray has the workers that it began with: start it anew with other numbers", done=False)
+
     def _tell_failure(self, failed: Sequence[Process]) -> None:
         super()._tell_failure(failed)
         first = failed[0]

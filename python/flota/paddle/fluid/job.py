@@ -23,11 +23,11 @@ def init(role_maker: Any = None) -> None:
 
 
 def _default() -> roles.RoleMaker:
-    if roles.under_mpi():
-        return roles.role_maker_told() or MPISymetricRoleMaker()
     if roles.role_maker_told() is not None or roles.in_a_job():
         return roles.default_role_maker()
-    return MPISymetricRoleMaker()  # which says what is missing
+    if not roles.under_mpi() and roles.tasks_of_slurm() > 1:
+        return roles.default_role_maker()
+    return MPISymetricRoleMaker()  # which says what is missing, where there is no MPI
 
 
 def split_files(files: Sequence[str]) -> list[str]:

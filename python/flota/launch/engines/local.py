@@ -1,0 +1,16 @@
+"""``--on local``: this host, or those on which the command is given."""
+
+from __future__ import annotations
+
+from flota.launch.engines.engine import JOB, Engine
+
+LOCAL = Engine(
+    "flota.launch.local",
+    "this host",
+    JOB
+    | {
+        "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable", "log_dir",
+        "max_restarts", "no_durable", "nproc_per_node", "resume", "servers", "snapshot_mb", "snapshot_seconds",
+        "timeout", "view", "workers",
+    },
+)  # fmt: skip
