@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -186,11 +185,6 @@ def command_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
     kept["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
     return kept
-
-
-def those_set(names: Iterable[str]) -> dict[str, str]:
-    """Of these settings, those that the environment has, as a launcher passes them on to other hosts."""
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def pod_ip() -> str:

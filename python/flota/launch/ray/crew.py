@@ -24,11 +24,6 @@ from flota.launch.view import say
 # Ray takes up to a minute to give up a node that is silent: nobody shall give up before that, and before what was
 # there has begun elsewhere.
 TIMEOUT = "150"
-# Of this host's environment, what is meant for every process of the job.
-_PASSED_ON = (
-    config.TIMEOUT, config.THREADS, config.DURABLE_SYNC, config.SNAPSHOT_SECONDS, config.SNAPSHOT_MB,
-    config.RECOVER_BEFORE_DAMAGE,
-)  # fmt: skip
 
 
 class RayCrew(Crew):
@@ -96,7 +91,7 @@ class RayCrew(Crew):
             **member_environment(self._plan, process.member, ""),
             config.TIMEOUT: TIMEOUT,
             config.THREADS: str(max(1, int(asked.get("CPU", 1)))),
-            **config.those_set(_PASSED_ON),
+            **config.forwarded(),
             **({"FLAGS_selected_gpus": "0"} if asked.get("GPU", 0) >= 1 else {}),  # Ray shows it no others
             config.DURABLE_DIR: "",
             **durable_environment(arguments, process.member, kept),
