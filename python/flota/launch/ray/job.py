@@ -69,9 +69,7 @@ class _Run:
         folder = self._held.enter_context(private_folder())
         protection = Protection(asked, [server.address for server in plan.servers], folder)
         crew = RayCrew(plan, settings, folder, taken, keeping, protection)
-        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(
-            lambda job: make_view(view, job)
-        )
+        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(view)
 
     def _left_out(self) -> list[str]:
         """What of the script's folder is not sent: what this launch itself writes there."""
