@@ -89,6 +89,18 @@ def test_only_what_changed_is_sent_and_only_what_was_brought_is_removed(cluster,
     assert "new" in (place / "log/workerlog.0").read_text()
 
 
+def test_logs_that_the_head_sees_anyhow_are_not_sent_to_it(cluster, package, tmp_path):
+    launch = cluster.launch(
+        f"--hosts={cluster.file(tmp_path, where='elsewhere')}", f"--job_dispatch_package={package}",
+        f"--log_dir={tmp_path}/logs", "train.py",
+    )  # fmt: skip
+    assert launch.wait(60) == 0, launch.output
+    for index, host in enumerate(("h1", "h2", "h3")):
+        told = (tmp_path / "logs" / host / f"workerlog.{index}").read_text()
+        assert told.count(f"worker {index} at {host}") == 1
+    assert not list(tmp_path.rglob(".flota-head*"))
+
+
 def test_hosts_that_see_one_file_system_do_not_write_to_one_file(cluster):
     launch = cluster.launch("--hosts=h1,h2,h3", "--log_dir=shared", cluster.script(TELL))
     assert launch.wait(60) == 0, launch.output

@@ -56,7 +56,7 @@ class Spec:
     lost_after: float
     beat: float  # seconds between two signs of life
     resume: bool
-    send_logs: bool
+    mark: str  # a file that is in the folder of logs if the head sees it, too
     heralds: dict[str, str]  # what whoever speaks for a worker is told, beside its number
 
 
@@ -185,7 +185,7 @@ class Keeper:
         except TypeError as error:
             return encode("refused", text=f"the request run is not as it must be: {error}")
         self._preparation.close()
-        return encode("run", pid=os.getpid())
+        return encode("run", pid=os.getpid(), logs_are_here=self._tails is None)
 
     def _prepare(self, spec: Spec) -> None:
         workspace = self._preparation.workspace
@@ -195,7 +195,7 @@ class Keeper:
             remove_logs(logs)
         make_links(logs, spec.servers, spec.workers)
         (workspace / spec.note).write_text(f"{spec.node}\n", encoding="ascii")
-        if spec.send_logs:
+        if not (logs / spec.mark).exists():
             self._tails = Tails(logs)
         if spec.certs:
             certs = self._folder / "certs"
