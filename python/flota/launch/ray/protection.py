@@ -42,6 +42,11 @@ def check_protection(arguments: Arguments) -> None:
             f"{next(iter(files))} is a path of this host: give --certs (a folder that flota certs made), which is sent "
             "to the nodes, or nothing, and the launch makes certificates"
         )
+    if not arguments.certs and config.certs_text():
+        raise InvalidArgument(
+            f"{config.CERTS_TEXT} is for processes that are started by hand: give --certs, or nothing, and the launch "
+            "makes certificates"
+        )
     if certs := arguments.certs or config.certs_folder():
         tls.server_set(certs)
         tls.client_set(certs)
