@@ -45,6 +45,7 @@ void bind_options(nb::module_& module) {
   nb::class_<ClientOptions>(module, "ClientOptions")
       .def(nb::init<>())
       .def_rw("endpoints", &ClientOptions::endpoints)
+      .def_rw("endpoints_file", &ClientOptions::endpoints_file)
       .def_rw("secret", &ClientOptions::secret)
       .def_rw("worker", &ClientOptions::worker)
       .def_rw("epoch", &ClientOptions::epoch)
@@ -435,6 +436,7 @@ void bind_client(nb::module_& module) {
   bind_pages(client);
   bind_coordination(module, client);
   bind_rejoin(module, client);
+  bind_team(module, client);
 }
 
 }  // namespace flota

@@ -23,5 +23,6 @@ LeaseStates states_of(const LeaseStateTuples& tuples);
 // What workers share beside tables: shards of data, also without servers, and letters to each other.
 void bind_coordination(nanobind::module_& module, nanobind::class_<Client>& client);
 void bind_rejoin(nanobind::module_& module, nanobind::class_<Client>& client);
+void bind_team(nanobind::module_& module, nanobind::class_<Client>& client);
 
 }  // namespace flota

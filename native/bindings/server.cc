@@ -10,6 +10,7 @@
 #include "bindings/coordination.h"
 #include "bindings/errors.h"
 #include "bindings/pages.h"
+#include "wire/frame.h"
 
 namespace nb = nanobind;
 using Release = nb::call_guard<nb::gil_scoped_release>;
@@ -27,6 +28,7 @@ ServerOptions logging(ServerOptions options) {
 }  // namespace
 
 void bind_server(nb::module_& module) {
+  module.attr("PROTOCOL_VERSION") = kProtocolVersion;
   nb::class_<TlsOptions>(module, "TlsOptions")
       .def(nb::init<>())
       .def_rw("certificate", &TlsOptions::certificate)

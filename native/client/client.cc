@@ -32,7 +32,7 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time
     FLOTA_ASSIGN(Endpoint endpoint, Endpoint::parse(chosen.endpoints[i]));
     client->links_.push_back({endpoint, static_cast<uint32_t>(i), static_cast<uint32_t>(chosen.endpoints.size()),
                               chosen.secret, chosen.transport, tls, chosen.max_payload,
-                              chosen.insecure ? Reach::kAnywhere : Reach::kLoopback});
+                              chosen.insecure ? Reach::kAnywhere : Reach::kLoopback, chosen.endpoints_file});
   }
   FLOTA_ASSIGN(auto servers, client->statistics_for("connect", time));
   // Requests are cut to what the strictest server takes.
@@ -212,7 +212,8 @@ Result<std::vector<std::vector<std::byte>>> Client::gather(const std::string& na
                                          })}},
                          deadline);
   }));
-  if (all.size() != world) return Error{ErrorCode::kMalformed, "the server's answer leaves workers out"};
+  if (all.empty() || (world != 0 && all.size() != world))
+    return Error{ErrorCode::kMalformed, "the server's answer leaves workers out"};
   if (count != Barrier::kUncounted) {
     std::lock_guard lock(mutex_);
     arrivals_[name] = count + 1;

@@ -22,11 +22,13 @@
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
 #include "wire/rejoin_messages.h"
+#include "wire/team_messages.h"
 
 namespace flota {
 
 struct ClientOptions {
   std::vector<std::string> endpoints;  // server i is the i-th
+  std::string endpoints_file;          // empty, or where to look up where they are now: see LinkOptions
   std::string secret;
   uint64_t worker = 0;  // 0: a random one
   uint32_t epoch = 0;   // the worker's incarnation: higher after each restart
@@ -79,7 +81,7 @@ struct Progress {
   uint64_t step = 0;    // steps that it has finished
   uint64_t behind = 0;  // how many steps the others may be behind
   uint32_t rank = 0;
-  uint32_t world = 0;
+  uint32_t world = 0;  // 0: the job's workers, as server 0 knows them
   bool leave = false;  // it takes no part in later steps, and does not wait
   bool rest = false;   // nobody waits for it until its next step, nor does it wait
 };
@@ -231,13 +233,17 @@ class Client {
   // Tells server 0 how far this worker has come, and returns when no other is further behind than allowed: the number
   // of steps that every worker of the group has finished. kDeadline names who is behind.
   Result<uint64_t> advance(const Progress& progress, Time time);
-  // Waits at server 0 until all ranks came, and returns what each of them brought.
+  // Waits at server 0 until all ranks came, and returns what each of them brought. A world of 0 is the job's workers;
+  // what is empty then may be of a rank between them that nobody has.
   Result<std::vector<std::vector<std::byte>>> gather(const std::string& name, uint32_t rank, uint32_t world,
                                                      std::span<const std::byte> brings, Time time);
-  // The first call of a worker that may have been started before: what earlier incarnations still send is refused from
-  // here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch becomes later
-  // than all that servers know. From here on it counts its arrivals at barriers: at those that everybody has passed it
-  // does not wait, but is given what was brought then. Requires: no other call was made yet.
+  // Who the job's workers are: kept by server 0. A worker joins before anything else; a join waits for those of lower
+  // ranks. A leave, of this worker or for one that has ended, goes to all servers.
+  Result<TeamReply> team(TeamRequest message, Time time);
+  // The first call of a worker that may have been started before, but for a join: what earlier incarnations still send
+  // is refused from here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch
+  // becomes later than all that servers know. From here on it counts its arrivals at barriers: at those that everybody
+  // has passed it does not wait, but is given what was brought then. Requires: no other call was made yet.
   Result<Rejoined> rejoin(uint32_t rank, uint32_t world, Time time);
   // Tells server 0 how many of this worker's steps the tables have for good, and, while it goes again through what was
   // done before it was started, how far it is; target 0: it is where it was. `position`: where it stands, in words of

@@ -32,6 +32,10 @@ struct LinkOptions {
   std::shared_ptr<TlsContext> tls;  // null: none
   uint64_t max_payload = kDefaultMaxPayload;
   Reach reach = Reach::kLoopback;  // of TCP without TLS
+  // Empty, or a file that is read before each connection is made: its line `index` is the server's endpoint from then
+  // on, so that a server may come back elsewhere while its clients run. Whoever writes it replaces it by a rename.
+  // Where it cannot be read, or has not a line for each server, what was known before holds.
+  std::string endpoints_file;
 };
 
 // One request to one server, and what to do with the answer. Both may run again after a broken connection.
@@ -65,6 +69,7 @@ class Link {
 
  private:
   Result<void> connect(Deadline deadline);
+  void look_up();
   Result<std::unique_ptr<Stream>> open(Deadline deadline, bool local);
   Result<void> send_once(const Call& call, Deadline deadline, bool more);
   Result<void> receive_once(const Call& call, Deadline deadline);

@@ -1,5 +1,7 @@
 #include "server/barriers.h"
 
+#include <algorithm>
+
 #include "server/gathering.h"
 #include "server/wording.h"
 
@@ -18,10 +20,54 @@ Result<Barriers::Brought> Barriers::past(Place& place, const std::string& who, u
   }
   const auto found = place.kept.find(count);
   if (found != place.kept.end()) return found->second;
-  return invalid(who + " was started again and comes here for time " + std::to_string(count + 1) +
+  return invalid(who + " was started again, or has joined late, and comes here for time " + std::to_string(count + 1) +
                  ", but what workers brought then is not kept any more (the newest " + std::to_string(kMaxKept) +
                  " gatherings of a job are, up to " + std::to_string(kMaxKeptBytes >> 20) +
                  " MiB); the job must be restored from a save");
+}
+
+Result<void> Barriers::check_place(const Place& place, const std::string& who, uint32_t rank, uint32_t world) const {
+  if (world != place.world) {
+    const auto text = [](uint32_t count) { return count == 0 ? "those of the job" : std::to_string(count); };
+    return invalid(who + " says there are " + text(world) + " workers, others say " + text(place.world));
+  }
+  if (world == 0 && (team_ == nullptr || !team_->roll()->has(rank))) {
+    return invalid(who + " is none of this job's: it has not joined it, or has left");
+  }
+  return {};
+}
+
+bool Barriers::everybody_is_here(const Place& place) const {
+  if (place.world != 0) return place.waiting.size() == place.world;
+  const auto roll = team_->roll();
+  return std::ranges::all_of(roll->late, [&](const auto& member) { return place.waiting.contains(member.first); });
+}
+
+Result<void> Barriers::gather(const std::string& name, Place& place) {
+  Gathering gathering{name, place.gatherings, place.counted, {}, {}};
+  const uint32_t ranks = place.world == 0 ? team_->roll()->workers() : place.world;
+  // Ranks that nobody has stand there with a call of somebody else's, and nothing that was brought.
+  gathering.calls.resize(ranks, place.waiting.begin()->second.call);
+  gathering.brought.resize(ranks);
+  for (auto& [rank, waiting] : place.waiting) {
+    if (rank >= ranks) continue;
+    gathering.calls[rank] = waiting.call;
+    gathering.brought[rank] = waiting.brings;
+  }
+  FLOTA_TRY(write_message(journal_, RecordKind::kGathering, gathering));
+  place.waiting.clear();
+  release(gathering);
+  changed_.notify_all();
+  return {};
+}
+
+std::string Barriers::missing(const Place& place) const {
+  const auto roll = place.world == 0 ? team_->roll() : std::make_shared<const Team::Roll>();
+  const uint32_t world = place.world == 0 ? roll->workers() : place.world;
+  return missing_workers(
+             world,
+             [&](uint32_t rank) { return place.waiting.contains(rank) || (place.world == 0 && !roll->has(rank)); }) +
+         " of " + std::to_string(place.world == 0 ? roll->late.size() : world);
 }
 
 Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world,
@@ -36,28 +82,15 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   FLOTA_ASSIGN(Brought before_now, past(place, who, count));
   if (before_now) return before_now;
   if (place.waiting.empty()) place.world = world;
-  if (world != place.world) {
-    return invalid(who + " says there are " + std::to_string(world) + " workers, others say " +
-                   std::to_string(place.world));
-  }
+  FLOTA_TRY(check_place(place, who, rank, world));
   Waiting& mine = place.waiting[rank];
   if (mine.call != call) mine = {call, 0, {brings.begin(), brings.end()}};
-  if (place.waiting.size() == world) {
-    Gathering gathering{name, place.gatherings, place.counted, {}, {}};
-    for (const auto& [other, waiting] : place.waiting) {
-      gathering.calls.push_back(waiting.call);
-      gathering.brought.push_back(waiting.brings);
-    }
-    if (auto written = write_message(journal_, RecordKind::kGathering, gathering); !written) {
+  if (everybody_is_here(place)) {
+    if (auto written = gather(name, place); !written) {
       if (mine.requests == 0) place.waiting.erase(rank);
       return written.error();
     }
-    place.waiting.clear();
-    release(gathering);
-    Brought all = place.brought;
-    lock.unlock();
-    changed_.notify_all();
-    return all;
+    return place.brought;
   }
   ++mine.requests;
   changed_.notify_all();  // a call whose place was taken is waiting, too
@@ -71,13 +104,21 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   }
   if (place.released.contains(call)) return place.brought;
   if (stopped_) return Error{ErrorCode::kShuttingDown, who + " waited, but the server is stopping"};
-  if (!still_mine()) return invalid(who + " came again by another call, which took this one's place");
-  Error late{ErrorCode::kDeadline,
-             who + " waited in vain for " +
-                 missing_workers(world, [&](uint32_t other) { return place.waiting.contains(other); }) + " of " +
-                 std::to_string(world)};
+  if (!still_mine()) return invalid(who + " came again by another call, which took this one's place, or has left");
+  Error late{ErrorCode::kDeadline, who + " waited in vain for " + missing(place)};
   if (--place.waiting[rank].requests == 0) place.waiting.erase(rank);
   return late;
+}
+
+void Barriers::leave(uint32_t rank) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, place] : places_) {
+    if (place.world != 0 || place.waiting.empty()) continue;
+    place.waiting.erase(rank);
+    // What cannot be written now is when somebody comes again: those who wait do so at their deadline.
+    if (!place.waiting.empty() && everybody_is_here(place)) (void)gather(name, place);
+  }
+  changed_.notify_all();
 }
 
 void Barriers::release(const Gathering& gathering) {

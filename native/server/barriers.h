@@ -14,6 +14,7 @@
 #include "common/deadline.h"
 #include "common/result.h"
 #include "server/record.h"
+#include "server/team.h"
 #include "wire/messages.h"
 #include "wire/rejoin_messages.h"
 
@@ -36,9 +37,15 @@ class Barriers {
 
   // Returns what all ranks 0 .. world-1 brought, when all are here; kDeadline names those that are not. A later call of
   // the same rank takes the place of one that still waits: its client has given it up. `count`: how often the worker
-  // has been here before.
+  // has been here before. A world of 0 is the job's workers: whoever belongs to them when the last one comes. Ranks
+  // between them that do not have brought nothing.
   Result<Brought> arrive(const std::string& name, uint64_t call, uint32_t rank, uint32_t world, Deadline deadline,
                          std::span<const std::byte> brings = {}, uint64_t count = Barrier::kUncounted);
+  // Who the job's workers are.
+  void set_team(const Team* team) { team_ = team; }
+  // The worker has left the job: what it brings is not wanted, and others may be all that there are.
+  void leave(uint32_t rank);
+
   // Barriers that workers count, and how often everybody was there.
   std::vector<Passed> passed() const;
   // Everybody who waits gets kShuttingDown.
@@ -79,6 +86,11 @@ class Barriers {
   //
   // What a worker that was here before is told; null: it has to wait.
   Result<Brought> past(Place& place, const std::string& who, uint64_t count);
+  Result<void> check_place(const Place& place, const std::string& who, uint32_t rank, uint32_t world) const;
+  bool everybody_is_here(const Place& place) const;
+  // Writes down who is here and what they brought, and lets them go.
+  Result<void> gather(const std::string& name, Place& place);
+  std::string missing(const Place& place) const;
   void release(const Gathering& gathering);
   void keep(const std::string& name, Place& place, uint64_t number);
 
@@ -88,6 +100,7 @@ class Barriers {
   std::deque<Kept> kept_;  // the oldest first
   size_t kept_bytes_ = 0;
   Journal* journal_ = nullptr;
+  const Team* team_ = nullptr;
   bool stopped_ = false;
 };
 

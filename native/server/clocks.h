@@ -10,6 +10,7 @@
 #include "common/deadline.h"
 #include "common/result.h"
 #include "server/record.h"
+#include "server/team.h"
 #include "wire/messages.h"
 
 namespace flota {
@@ -30,6 +31,12 @@ class Clocks {
   // still say is refused. Requires: frozen.
   void rejoin(uint32_t rank, uint32_t incarnation);
 
+  // The worker has left the job: nobody waits for it. Requires: frozen.
+  void leave(uint32_t rank);
+
+  // Who the job's workers are, in groups of all of them.
+  void set_team(const Team* team) { team_ = team; }
+
   // Everybody who waits gets kShuttingDown.
   void stop();
 
@@ -49,15 +56,18 @@ class Clocks {
   };
   struct Group {
     std::condition_variable changed;
-    uint32_t world = 0;
+    uint32_t world = 0;                // 0: the job's workers
     std::map<uint32_t, Member> ranks;  // those that were heard of
 
-    bool over() const;
+    // Whether a worker that was never heard of is waited for. Late ones come when they have been where others were.
+    bool misses(uint32_t rank, const Team::Roll& roll) const;
+    bool misses_any_beside(uint32_t rank, const Team::Roll& roll) const;
+    bool over(const Team::Roll& roll) const;
     // The least that the workers beside this one, which was heard of, have finished; without those who have left or
     // rest.
-    uint64_t slowest_beside(uint32_t rank) const;
+    uint64_t slowest_beside(uint32_t rank, const Team::Roll& roll) const;
     // Those beside this one that have finished less.
-    std::string behind(uint64_t step, uint32_t rank) const;
+    std::string behind(uint64_t step, uint32_t rank, const Team::Roll& roll) const;
   };
 
   // Those below need the lock.
@@ -67,12 +77,14 @@ class Clocks {
   // Notes what is new, or refuses it and changes nothing.
   Result<void> note(uint64_t id, const Advance& message, Journal* journal);
   bool full() const;
+  std::shared_ptr<const Team::Roll> roll() const;
   Result<void> replay_group(std::span<const std::byte> payload);
 
   // One for all groups: what is done under it takes no longer than a look at every worker.
   std::mutex mutex_;
   bool stopped_ = false;
   Journal* journal_ = nullptr;
+  const Team* team_ = nullptr;
   std::map<uint32_t, uint32_t> incarnations_;  // of workers that were started again, by rank
   boost::unordered_flat_map<uint64_t, std::shared_ptr<Group>> groups_;
 };

@@ -58,7 +58,7 @@ Result<void> Clocks::replay_group(std::span<const std::byte> payload) {
   const auto members = in.get_array<SavedMember>(in.get<uint32_t>());
   FLOTA_TRY(in.finish("a group"));
   for (const SavedMember& member : members) {
-    FLOTA_TRY(check_rank(member.rank, group->world));
+    FLOTA_TRY(check_rank_or_team(member.rank, group->world));
     if (member.flags > (SavedMember::kLeft | SavedMember::kRests)) return malformed("unknown flags of a worker");
     const Member known{member.step, (member.flags & SavedMember::kLeft) != 0,
                        (member.flags & SavedMember::kRests) != 0};

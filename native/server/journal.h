@@ -20,6 +20,7 @@ enum class RecordKind : uint8_t {
   kLetter = 6,     // Mailboxes: a letter was put into its box
   kTaken = 7,      // Mailboxes: letters were taken
   kRejoin = 8,     // a worker was started again
+  kTeam = 9,       // Team: who joins and leaves, and how many there shall be
   // State, in snapshots.
   kHead = 32,
   kTable = 33,
@@ -35,6 +36,7 @@ enum class RecordKind : uint8_t {
   kMailboxes = 43,
   kRejoins = 44,
   kFinishes = 45,
+  kTeams = 46,
   kEnd = 63,
 };
 

@@ -35,6 +35,9 @@ class Leases {
   // The worker was started again: what earlier incarnations had is free.
   Result<void> rejoin(uint32_t rank, uint64_t incarnation);
 
+  // The worker has left: what it had is free. Requires: frozen.
+  void leave(uint32_t rank);
+
   // For a checkpoint; who has which is not in it.
   LeaseStates state() const;
   // Replaces everything; nobody has anything. Who goes on with a shard gets it back by telling its progress.

@@ -57,6 +57,16 @@ Result<void> Rejoins::note(const Rejoin& message) {
   return {};
 }
 
+void Rejoins::leave(uint32_t rank) {
+  ways_.erase(rank);
+  const auto found = workers_.find(rank);
+  if (found == workers_.end()) return;
+  // Its incarnation stays: bytes of it may still lie in a socket.
+  found->second.starts = 0;
+  found->second.steps = 0;
+  found->second.position.clear();
+}
+
 void Rejoins::coming(uint32_t rank) {
   std::lock_guard lock(mutex_);
   ways_[rank].heard = Clock::now();

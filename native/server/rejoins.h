@@ -33,7 +33,11 @@ class Rejoins {
   // How far the worker has come.
   Result<void> note(const Rejoin& message);
 
-  // The worker is being started again: its way begins, and for as long as this is said again it shows life.
+  // The worker has left: the next of its rank begins anew. Requires: frozen.
+  void leave(uint32_t rank);
+
+  // The worker is being started again, or joins late: its way begins, and for as long as this is said again it shows
+  // life.
   void coming(uint32_t rank);
 
   // Those that are on their way and were heard of within this time.

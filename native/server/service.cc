@@ -38,7 +38,10 @@ auto guarded(Handler handler) -> decltype(handler()) {
 }  // namespace
 
 Service::Service(std::chrono::milliseconds io_time, uint64_t max_payload, std::function<void()> on_shutdown)
-    : io_time_(io_time), max_payload_(max_payload), on_shutdown_(std::move(on_shutdown)) {}
+    : io_time_(io_time), max_payload_(max_payload), on_shutdown_(std::move(on_shutdown)) {
+  barriers_.set_team(&team_);
+  clocks_.set_team(&team_);
+}
 
 Deadline Service::wait_deadline(uint64_t wait_ms) {
   return Deadline::after(std::chrono::milliseconds(std::min(wait_ms, kLongestWait)));
@@ -106,6 +109,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::shrink;
       case MessageKind::kRejoin:
         return &Service::rejoin;
+      case MessageKind::kTeam:
+        return &Service::team;
       case MessageKind::kShutdown:
         return &Service::shutdown;
       default:

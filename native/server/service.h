@@ -17,6 +17,7 @@
 #include "server/registry.h"
 #include "server/rejoins.h"
 #include "server/steps.h"
+#include "server/team.h"
 #include "wire/era_messages.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
@@ -78,6 +79,7 @@ class Service {
     clocks_.stop();
     leases_.stop();
     mailboxes_.stop();
+    team_.stop();
   }
 
  private:
@@ -111,6 +113,7 @@ class Service {
   Result<Writer> era(Payload payload);
   Result<Writer> shrink(Payload payload);
   Result<Writer> rejoin(Payload payload);
+  Result<Writer> team(Payload payload);
   Result<Writer> shutdown(Payload payload);
 
   // These stream their answers straight from where they are kept; an error inside `sent` broke the connection.
@@ -126,6 +129,8 @@ class Service {
 
   // What a claim does to the parts that know workers. Requires: rejoins_ has it, and is locked.
   Result<void> apply_rejoin(const Rejoin& message);
+  // What it does to them that a worker has left. Requires: team_ has it, and is locked with them.
+  void apply_leave(uint32_t rank);
 
   template <class Apply, class Hold>
   Result<Writer> apply_once(MessageKind kind, Payload payload, const PushHead& head, HostedTable& table, Apply apply,
@@ -157,6 +162,7 @@ class Service {
   Result<void> replay_changes(Payload payload);
   Result<void> replay_create(Payload payload);
   Result<void> replay_rejoin(RecordKind kind, Payload payload);
+  Result<void> replay_team(RecordKind kind, Payload payload);
 
   std::chrono::milliseconds io_time_;
   uint64_t max_payload_;
@@ -169,6 +175,7 @@ class Service {
   Leases leases_;
   Mailboxes mailboxes_;
   Rejoins rejoins_;
+  Team team_;
   Counters counters_;
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;

@@ -47,6 +47,9 @@ Result<void> Service::replay(RecordKind kind, Payload payload, uint64_t most_byt
     case RecordKind::kTaken:
     case RecordKind::kMailboxes:
       return mailboxes_.replay(kind, payload);
+    case RecordKind::kTeam:
+    case RecordKind::kTeams:
+      return replay_team(kind, payload);
     default:
       return malformed("unknown kind of record " + std::to_string(static_cast<int>(kind)));
   }

@@ -23,6 +23,7 @@ void Service::set_journal(Journal* journal) {
   clocks_.set_journal(journal);
   leases_.set_journal(journal);
   mailboxes_.set_journal(journal);
+  team_.set_journal(journal);
 }
 
 Service::Alone Service::alone() {
@@ -45,6 +46,8 @@ Service::Frozen Service::freeze() {
   frozen.parts.push_back(leases_.freeze());
   frozen.parts.push_back(barriers_.freeze());
   frozen.parts.push_back(mailboxes_.freeze());
+  // Last: barriers and clocks look at it under their own locks.
+  frozen.parts.push_back(team_.freeze());
   return frozen;
 }
 
@@ -155,6 +158,7 @@ Result<void> Service::save(Journal& out) const {
                            [&](const WholeParameter& parameter) { return save_parameter(out, parameter); }));
   FLOTA_TRY(ledger_.save(out));
   FLOTA_TRY(rejoins_.save(out));
+  FLOTA_TRY(team_.save(out));
   FLOTA_TRY(steps_.save(out));
   FLOTA_TRY(steps_.finishes().save(out));
   FLOTA_TRY(barriers_.save(out));

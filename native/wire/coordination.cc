@@ -29,7 +29,8 @@ Result<Barrier> Barrier::decode(std::span<const std::byte> payload) {
   message.brings = in.get_array<std::byte>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("a barrier"));
   if (message.brings.size() > kMaxBytes) return Error{ErrorCode::kTooLarge, "more than 16 MiB for a barrier"};
-  if (message.world == 0 || message.world > 1u << 20 || message.rank >= message.world) {
+  const uint32_t most = message.world == 0 ? 1u << 20 : message.world;
+  if (message.world > 1u << 20 || message.rank >= most) {
     return invalid("a barrier's rank must be below its world, and the world between 1 and 1,048,576");
   }
   return message;
@@ -147,7 +148,7 @@ Result<Advance> Advance::decode(std::span<const std::byte> payload) {
   message.incarnation = in.get<uint32_t>();
   message.group = in.get_string(kMaxNameBytes);
   FLOTA_TRY(in.finish("an advance"));
-  FLOTA_TRY(check_rank(message.rank, message.world));
+  FLOTA_TRY(check_rank_or_team(message.rank, message.world));
   return message;
 }
 

@@ -31,4 +31,9 @@ inline Result<void> check_rank(uint32_t rank, uint32_t world) {
   return invalid("a worker's rank must be below the number of workers, and that between 1 and 1,048,576");
 }
 
+// The same where a world of 0 says: the job's workers, whom the server knows.
+inline Result<void> check_rank_or_team(uint32_t rank, uint32_t world) {
+  return check_rank(rank, world == 0 ? 1u << 20 : world);
+}
+
 }  // namespace flota

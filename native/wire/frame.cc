@@ -81,6 +81,8 @@ const char* to_string(MessageKind kind) {
       return "shrink";
     case MessageKind::kRejoin:
       return "rejoin";
+    case MessageKind::kTeam:
+      return "message about the team";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:

@@ -42,6 +42,7 @@ enum class MessageKind : uint8_t {
   kEra = 20,
   kShrink = 21,
   kRejoin = 22,
+  kTeam = 23,
   kReply = 64,
   kError = 65,
 };

@@ -146,7 +146,7 @@ struct Barrier {
   std::string name;
   uint64_t call = 0;  // the same when it is sent again
   uint32_t rank = 0;
-  uint32_t world = 0;
+  uint32_t world = 0;  // 0: the job's workers, however many these are when the last of them comes
   uint64_t wait_ms = 0;
   std::span<const std::byte> brings;  // at most kMaxBytes
   // How often the worker has been through this barrier: one that was started again goes through all of them again.
@@ -157,7 +157,7 @@ struct Barrier {
 };
 
 struct BarrierReply {
-  std::vector<std::span<const std::byte>> brought;  // by rank
+  std::vector<std::span<const std::byte>> brought;  // by rank; nothing of one that is not among the job's workers
 
   void encode(Writer& out) const;
   static Result<BarrierReply> decode(std::span<const std::byte> payload);
@@ -221,7 +221,7 @@ struct Advance {
   uint64_t step = 0;    // steps that it has finished
   uint64_t behind = 0;  // how many steps the others may be behind
   uint32_t rank = 0;
-  uint32_t world = 0;
+  uint32_t world = 0;  // 0: the job's workers, as at barriers
   uint64_t wait_ms = 0;
   bool leave = false;  // it takes no part in later steps, and does not wait
   bool rest = false;   // nobody waits for it until its next step, nor does it wait; the answer tells where others are

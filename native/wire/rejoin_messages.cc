@@ -45,7 +45,8 @@ Result<Rejoin> Rejoin::decode(std::span<const std::byte> payload) {
   }
   FLOTA_TRY(check_rank(message.rank, message.world));
   const bool of_itself = message.part != RejoinPart::kAsk && message.part != RejoinPart::kComing;
-  if (of_itself && (message.incarnation == 0 || message.starts == 0)) {
+  // A note without a start is of a worker that has left, in a snapshot.
+  if (of_itself && (message.incarnation == 0 || (message.starts == 0 && message.part != RejoinPart::kNote))) {
     return invalid("a worker that rejoins has an incarnation and was started at least once");
   }
   return message;

@@ -446,6 +446,8 @@ class DenseTable:
     @property
     def bytes(self) -> int: ...
 
+PROTOCOL_VERSION: int = 2
+
 class TlsOptions:
     def __init__(self) -> None: ...
 
@@ -664,6 +666,12 @@ class ClientOptions:
     def endpoints(self, arg: Sequence[str], /) -> None: ...
 
     @property
+    def endpoints_file(self) -> str: ...
+
+    @endpoints_file.setter
+    def endpoints_file(self, arg: str, /) -> None: ...
+
+    @property
     def secret(self) -> str: ...
 
     @secret.setter
@@ -844,6 +852,8 @@ class Client:
     @arrivals.setter
     def arrivals(self, arg: Mapping[str, int], /) -> None: ...
 
+    def team(self, part: TeamPart, time_ms: int, rank: int = 0, workers: int = 0, mode: TeamMode = TeamMode.asynchronous, why: str = '') -> TeamReply: ...
+
 class LeaseOutcome(enum.Enum):
     noted = 0
 
@@ -905,6 +915,40 @@ class Rejoined:
 
     @property
     def passed(self) -> dict[str, int]: ...
+
+class TeamPart(enum.Enum):
+    ask = 1
+
+    join = 2
+
+    scale = 3
+
+    leave = 4
+
+    pin = 5
+
+class TeamMode(enum.Enum):
+    synchronous = 1
+
+    asynchronous = 2
+
+    geo = 3
+
+class TeamReply:
+    @property
+    def mode(self) -> TeamMode: ...
+
+    @property
+    def late(self) -> bool: ...
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def wanted(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
 
 class Layout:
     def __init__(self, fields: Sequence[tuple[int, int]]) -> None: ...

@@ -63,7 +63,8 @@ class Client:
     a worker that was restarted under its old name counts its epoch up.
 
     TCP to another host needs ``tls``, or certificates that the environment names; ``insecure=True`` does without, on
-    networks that nobody else can listen to.
+    networks that nobody else can listen to. ``endpoints_file`` names a file with a line for each server: where it is by
+    now, looked up whenever a connection is made.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class Client:
         tls: Tls | None = None,
         insecure: bool = False,
         max_payload_mb: int = 256,
+        endpoints_file: str = "",
     ) -> None:
         if isinstance(endpoints, str):
             raise InvalidArgument(f"endpoints must be a list such as [{endpoints!r}], not a single string")
         options = _core.ClientOptions()
         options.endpoints = list(endpoints)
+        options.endpoints_file = endpoints_file
         options.secret = config.job_secret() if secret is None else secret
         options.worker = 0 if worker is None else whole("worker", worker, 1, (1 << 64) - 1)
         options.epoch = whole("epoch", epoch, 0, (1 << 32) - 1)
@@ -193,7 +196,8 @@ class Client:
         self.gather(name, b"", rank=rank, world=world, timeout=timeout)
 
     def gather(self, name: str, brings: bytes, *, rank: int, world: int, timeout: float | None = None) -> list[bytes]:
-        """The same; each is given what all have brought, in the order of their ranks."""
+        """The same; each is given what all have brought, in the order of their ranks. A ``world`` of 0 is the job's
+        workers, of whom some may come and go: what is empty may be of a rank that nobody has."""
         return self.patiently(
             f"barrier {name!r}",
             lambda: self._session.native.gather(name, rank, world, brings, self._session.time(timeout)),
@@ -211,8 +215,8 @@ class Client:
         return self._session.native.arrivals.get(name, 0) < self._passed.get(name, 0)
 
     def patiently(self, what: str, wait: Callable[[], T]) -> T:
-        """A wait for other workers. It goes on beyond its deadline while one of them, having been started again, is on
-        its way back and shows that it lives."""
+        """A wait for other workers. It goes on beyond its deadline while one of them that was started again, or has
+        joined late, is on its way and shows that it lives."""
         while True:
             try:
                 with self.saying_where():
@@ -244,9 +248,9 @@ class Client:
         except FlotaError:
             raise error from None
         late = [
-            f"worker {rank} was started again and is at step {reached} of {target} that it made before"
+            f"worker {rank} is on its way, at {reached} of {target} of what was done before"
             if target
-            else f"worker {rank} was started again"
+            else f"worker {rank} was started again or has joined"
             for rank, reached, target in found
             if rank != self._rank
         ]

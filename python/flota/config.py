@@ -22,6 +22,7 @@ INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
 RESTARTS = "FLOTA_RESTARTS"
+ENDPOINTS_FILE = "FLOTA_ENDPOINTS_FILE"
 DURABLE_DIR = "FLOTA_DURABLE_DIR"
 DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
 SNAPSHOT_SECONDS = "FLOTA_SNAPSHOT_SECONDS"
@@ -40,6 +41,8 @@ DEFAULT_SNAPSHOT_MB = 256.0
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
 PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
+# Settings of a job that mean the same on each of its hosts.
+_FORWARDED = (TIMEOUT, DURABLE_DIR, DURABLE_SYNC, SNAPSHOT_SECONDS, SNAPSHOT_MB, RECOVER_BEFORE_DAMAGE, THREADS)
 # What a command of the user's has no use for: it is given data, not the job.
 _KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
@@ -158,6 +161,17 @@ def restarts() -> int:
     if not text.isdecimal():
         raise InvalidArgument(f"{RESTARTS}={text} is not a number of restarts")
     return int(text)
+
+
+def forwarded() -> dict[str, str]:
+    """What is set here of the settings that processes of the same job on other hosts are to have as well."""
+    return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
+
+
+def endpoints_file() -> str:
+    """The file in which the launcher says where the job's servers are by now, a line each: ``FLOTA_ENDPOINTS_FILE``, or
+    nothing where none of them moves."""
+    return os.environ.get(ENDPOINTS_FILE, "")
 
 
 def child_environment(**settings: str) -> dict[str, str]:

@@ -9,7 +9,9 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 
 ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that JSON has no number for
 is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true`` comes with the last one.
-``"may_pass": true`` comes from a worker that ends because of a server or a disk: another start may fare better.
+``"joined": true`` comes from a worker that has joined a job that ran without it, ``"left": true`` from one that it goes
+on without. ``"may_pass": true`` comes from a worker that ends because of a server or a disk: another start may fare
+better.
 
 Reporting a step never waits and never disturbs training: a report for which there is no room is dropped, and a launcher
 that is gone is not looked for again. Without ``FLOTA_REPORT`` a call costs next to nothing.
@@ -59,6 +61,8 @@ class Reporter:
         self._loss_was_nan = False
         self._finished = False
         self._may_pass = False
+        self._joined = False
+        self._left = False
         self._unsent = False
         self._next = -math.inf
         self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -89,10 +93,22 @@ class Reporter:
             self._send()
         self._loss_was_nan = is_nan
 
+    def joined(self) -> None:
+        """Says that this worker has joined a job that ran without it, and is where the others are."""
+        self._joined = True
+        self._send_last()
+        if self._socket is not None:
+            self._socket.setblocking(False)
+
     def finished(self) -> None:
         """Says that this worker is done with the servers: one that ends from now on has not failed."""
         self._finished = True
         self._send_last()
+
+    def left(self) -> None:
+        """Says that this worker has left, and the job goes on without it."""
+        self._left = True
+        self.finished()
 
     def may_pass(self) -> None:
         """Says that this worker fails, and that the reason may have passed when it is started again."""
@@ -140,6 +156,10 @@ class Reporter:
             message["finished"] = True
         if self._may_pass:
             message["may_pass"] = True
+        if self._joined:
+            message["joined"] = True
+        if self._left:
+            message["left"] = True
         return message
 
 
@@ -175,11 +195,25 @@ def step(step: int, samples: int, loss: SupportsFloat | None = None) -> None:
         reporter.step(step, samples, loss)
 
 
+def joined() -> None:
+    """Says that this process has joined a job that ran, if a launcher listens; see ``Reporter.joined``."""
+    reporter = _find_reporter()
+    if reporter is not None:
+        reporter.joined()
+
+
 def finished() -> None:
     """Says that this process is done with the servers, if a launcher listens; see ``Reporter.finished``."""
     reporter = _find_reporter()
     if reporter is not None:
         reporter.finished()
+
+
+def left() -> None:
+    """Says that this process has left its job, if a launcher listens; see ``Reporter.left``."""
+    reporter = _find_reporter()
+    if reporter is not None:
+        reporter.left()
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -74,6 +74,15 @@ class Workers(Protocol):
         """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
         all must ask for the same."""
 
+    def gather_by_rank(self, name: str, payload: bytes) -> dict[int, bytes]:
+        """The same by the workers' indices. Where workers come and go, in two such calls not all need be the same."""
+
+    def leaves(self) -> bool:
+        """Whether this worker is to leave the job: it takes no more data."""
+
+    def fixed_by(self, what: str) -> None:
+        """From here on each worker's part of the data goes by ``count``: it may not change any more."""
+
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
         """A pass that trains begins. True: it is new; False: it was over before this worker was started again; else
         where it goes on."""
@@ -101,6 +110,15 @@ class Alone:
 
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         return [payload]
+
+    def gather_by_rank(self, name: str, payload: bytes) -> dict[int, bytes]:
+        return {0: payload}
+
+    def leaves(self) -> bool:
+        return False
+
+    def fixed_by(self, what: str) -> None:
+        """There are no others."""
 
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
         return True

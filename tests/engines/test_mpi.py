@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from mpirun import LACKS, mpi_environment, mpi_hosts, mpirun
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=LACKS or "all is there")

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from slurm import LACKS, environment, slurm_hosts
 
-from conftest import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=LACKS or "all is there")

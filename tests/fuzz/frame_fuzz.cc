@@ -48,6 +48,10 @@ constexpr Transcode kTranscoders[] = {transcode<CreateTable>,
                                       transcode<EraReply>,
                                       transcode<Shrink>,
                                       transcode<ShrinkReply>,
+                                      transcode<Rejoin>,
+                                      transcode<RejoinReply>,
+                                      transcode<TeamRequest>,
+                                      transcode<TeamReply>,
                                       transcode<ErrorReply>};
 
 inline void expect(bool condition) {

@@ -96,6 +96,18 @@ def meetings(clients):
     clients[0].native.advance("clock", 3, 4, 0, WORLD, False, TIME, True)
 
 
+def team(clients):
+    """Workers that come and go, and come to what goes by their number."""
+    tell, part = clients[0].native.team, _core.TeamPart
+    tell(part.join, TIME, 0, 1)
+    tell(part.scale, TIME, workers=3)
+    for rank in (1, 2):
+        tell(part.join, TIME, rank, 3)
+    tell(part.scale, TIME, workers=2)
+    tell(part.leave, TIME, 2)
+    tell(part.pin, TIME, 1, why="data that is shared by number")
+
+
 def data(clients):
     """Pieces of data that are handed out, done and given back, and letters that were read and were not."""
 
@@ -154,7 +166,7 @@ def write(job):
 
 
 if __name__ == "__main__":
-    for job in (rows, steps, meetings, data, changes):
+    for job in (rows, steps, meetings, team, data, changes):
         write(job)
     with tempfile.TemporaryDirectory() as folder:
         restored(Path(folder))

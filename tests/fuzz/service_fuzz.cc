@@ -34,7 +34,7 @@ bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
   }
   if (header.kind == MessageKind::kBarrier) {
     auto message = Barrier::decode(payload);
-    return message && message->world > 1 && message->wait_ms > 0;
+    return message && message->world != 1 && message->wait_ms > 0;
   }
   if (header.kind == MessageKind::kFinishStep) {
     auto message = FinishStep::decode(payload);
@@ -42,11 +42,15 @@ bool too_long(const FrameHeader& header, std::span<const std::byte> payload) {
   }
   if (header.kind == MessageKind::kAdvance) {
     auto message = Advance::decode(payload);
-    return message && message->world > 1 && message->wait_ms > 0;
+    return message && message->world != 1 && message->wait_ms > 0;
   }
   if (header.kind == MessageKind::kLease) {
     auto message = LeaseRequest::decode(payload);
     return message && message->take && message->wait_ms > 0;
+  }
+  if (header.kind == MessageKind::kTeam) {
+    auto message = TeamRequest::decode(payload);
+    return message && (message->workers > 4096 || message->wait_ms > 0);
   }
   if (header.kind == MessageKind::kReceive) {
     auto message = Receive::decode(payload);

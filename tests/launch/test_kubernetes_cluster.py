@@ -187,7 +187,7 @@ def test_a_cluster_without_job_sets_says_so(tmp_path):
 
 
 def test_a_job_that_finishes_leaves_nothing(cluster):
-    cluster.api.log_of = lambda name, query: [f"a line of {name}\n".encode()]
+    cluster.api.log_of = lambda name, query: [f"2026-01-01T00:00:00Z a line of {name}\n".encode()]
     launch = cluster.start(*JOB, "ads.py")
     cluster.begin()
     cluster.pod("worker", 0, "Succeeded", suffix="-x")

@@ -39,6 +39,9 @@ class Threads(workers.Alone):
         assert len(set(names)) == 1, names
         return list(payloads)
 
+    def gather_by_rank(self, name, payload):
+        return dict(enumerate(self.gather(name, payload)))
+
     def run(self, work):
         """What ``work(index)`` gives on each worker."""
 

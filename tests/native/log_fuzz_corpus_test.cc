@@ -47,8 +47,8 @@ BOOST_AUTO_TEST_CASE(the_corpus_has_every_kind_of_record_and_all_of_it_is_replay
   }
   for (int number = 1; number < 64; ++number) {
     const bool known =
-        number <= static_cast<int>(RecordKind::kRejoin) ||
-        (number >= static_cast<int>(RecordKind::kHead) && number <= static_cast<int>(RecordKind::kFinishes)) ||
+        number <= static_cast<int>(RecordKind::kTeam) ||
+        (number >= static_cast<int>(RecordKind::kHead) && number <= static_cast<int>(RecordKind::kTeams)) ||
         number == static_cast<int>(RecordKind::kEnd);
     BOOST_TEST(kinds.contains(static_cast<RecordKind>(number)) == known, "kind " << number);
   }

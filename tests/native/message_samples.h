@@ -12,6 +12,7 @@
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
 #include "wire/rejoin_messages.h"
+#include "wire/team_messages.h"
 
 // One sample of every message, and what decodes it: for the tests of the wire and as the seed of the fuzz corpus.
 namespace flota::testing {
@@ -294,6 +295,9 @@ inline std::vector<Sample> all_samples() {
        encoded(Rejoin{RejoinPart::kNote, 0x2122232425262728, 1, 4, 3, 2, 1000, 17, 990, 30'000, sample_position()}),
        transcode<Rejoin>},
       {"rejoin_reply", MessageKind::kReply, sample_rejoin_reply(), transcode<RejoinReply>},
+      {"team", MessageKind::kTeam,
+       encoded(TeamRequest{TeamPart::kJoin, TeamMode::kAsync, 2, 3, 30'000, "data by number"}), transcode<TeamRequest>},
+      {"team_reply", MessageKind::kReply, encoded(TeamReply{TeamMode::kGeo, true, 3, 4, 5}), transcode<TeamReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
        transcode<ErrorReply>},

@@ -71,6 +71,8 @@ const std::map<std::string, std::string> kGolden = {
      "000000000000804001000000000000000500000000000000747261696e00000003000000000000000708090000000000"
      "0100000000000000090000000000000065706f636820656e640000000000000005000000000000000100000000000000"
      "02000000000000001100000000000000de03000000000000"},
+    {"team", "0202000002000000030000000000000030750000000000000e0000000000000064617461206279206e756d6265720000"},
+    {"team_reply", "030100000300000004000000000000000500000000000000"},
     {"pull_dense",
      "18171615141312110300000000000000ffffffffffffffff0100000000000000"
      "00000000020000000500000000000000"},
@@ -320,14 +322,14 @@ BOOST_AUTO_TEST_CASE(a_push_with_impossible_numbers_is_refused) {
 BOOST_AUTO_TEST_CASE(a_barrier_with_an_impossible_rank_is_refused) {
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 1, 1, {}})) == kNoError);
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 1, 1, 1, {}})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, 0, 1, {}})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 1u << 20, 0, 1, {}})) == ErrorCode::kInvalidArgument);
   BOOST_TEST(refusal<Barrier>(encoded(Barrier{"b", 0, 0, (1u << 20) + 1, 1, {}})) == ErrorCode::kInvalidArgument);
 }
 
 BOOST_AUTO_TEST_CASE(an_advance_with_an_impossible_rank_is_refused) {
   BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 0, 1, 1, false})) == kNoError);
   BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 1, 1, 1, false})) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 0, 0, 1, false})) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(refusal<Advance>(encoded(Advance{"a", 2, 0, 1u << 20, 0, 1, false})) == ErrorCode::kInvalidArgument);
 }
 
 BOOST_AUTO_TEST_CASE(leases_that_cannot_be_are_refused_while_decoding) {

@@ -35,7 +35,9 @@ class AsyncCommunicator(StepsAlone):
         self._bound = mode.max_staleness
         self._queue = SendQueue(tables.job.client, mode)
         self._receiver = DenseReceiver(tables, self._queue, mode)
-        self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness, rejoined.starts > 1)
+        # A worker that begins when others have counts on from where they are.
+        behind = rejoined.starts > 1 or tables.job.late
+        self._clock = None if mode.max_staleness is None else Clock(tables.job, mode.max_staleness, behind)
         # Dense gradients go out and parameters come back in one go at the end of each step, unless the mode would have
         # them merged, or received less often, beside the steps, or after others have finished theirs.
         self._dense_in_step = self._queue.in_order and self._receiver.in_step and self._clock is None
@@ -47,6 +49,10 @@ class AsyncCommunicator(StepsAlone):
             return
         self._send(optimizer)
         self._way.note(self._under_way())
+
+    def stepped(self) -> None:
+        if self._tables.job.member is not None:
+            self._tables.job.member.go_if_asked()
 
     def _send(self, optimizer: DistributedOptimizer) -> None:
         gradients = self._gradients()

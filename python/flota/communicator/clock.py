@@ -17,7 +17,7 @@ class Clock:
         self._behind = max_staleness
         self._groups = 0
         self._steps = 0
-        self._rests = rests  # a worker that was started again: it counts on from where the others are
+        self._rests = rests  # one that begins when others have: it counts on from where they are
 
     def advance(self) -> tuple[int, int]:
         """At the end of a step: waits until no worker is further behind than allowed. Returns how many steps every

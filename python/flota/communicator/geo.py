@@ -69,6 +69,9 @@ class GeoCommunicator(StepsAlone):
             self.exchange()
             self._way.note()
 
+    def stepped(self) -> None:
+        """Workers of this mode do not leave."""
+
     def pause(self) -> None:
         """Servers have all that this worker has learnt."""
         self.exchange()

@@ -60,6 +60,9 @@ class LocalCommunicator:
     def saved(self, place: str) -> None:
         """What this process had is gone with it."""
 
+    def stepped(self) -> None:
+        """The one worker of its job does not leave."""
+
     def pause(self) -> None:
         """There is nobody to wait for."""
 

@@ -44,6 +44,9 @@ class Communicator(Protocol):
 
     def step(self, optimizer: DistributedOptimizer) -> None: ...
 
+    def stepped(self) -> None:
+        """The step is behind this worker, also for the optimizer, which has counted it."""
+
     def pause(self) -> None:
         """Before this worker waits for the others outside of a step."""
 
@@ -153,6 +156,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             table.stepped()
         self.steps += 1
         report.step(self.steps, count, last_loss() if loss is None else loss)
+        self.communicator.stepped()
         return loss
 
     def _run_hooks(self, which: str, closure: Callable[[], float] | None) -> None:

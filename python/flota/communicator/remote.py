@@ -11,6 +11,7 @@ import torch
 
 from flota import _core
 from flota.client import Client
+from flota.communicator.membership import Membership
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.communicator.stores import RemoteStore
 from flota.errors import DeadlineExceeded, InvalidArgument
@@ -33,18 +34,25 @@ def refuse_what_does_not_act(strategy: DistributedStrategy) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """This worker's place among all, and its connection to the servers."""
+    """This worker's place among all, and its connection to the servers. ``world``: how many workers there are; 0 where
+    they come and go, and server 0 knows them."""
 
     client: Client
     rank: int
     world: int
+    member: Membership | None = None  # where they come and go
+
+    @property
+    def late(self) -> bool:
+        """Whether this worker has joined when others had begun."""
+        return self.member is not None and self.member.late
 
     def barrier(self, name: str) -> None:
-        self.client.barrier(name, rank=self.rank, world=self.world)
+        self.gather(name, b"")
 
     def rejoin(self) -> _core.Rejoined:
         """First: where this worker was, if it was started before."""
-        return self.client.rejoin(self.rank, self.world)
+        return self.client.rejoin(self.rank, self.world or self.rank + 1)
 
     def gather(self, name: str, brings: bytes) -> list[bytes]:
         return self.client.gather(name, brings, rank=self.rank, world=self.world)

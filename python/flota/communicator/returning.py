@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flota import _core
+from flota import _core, report
 from flota.client import Client
 from flota.communicator.journey import MOST_BYTES, Epochs
 from flota.communicator.optimizer import DistributedOptimizer
@@ -65,17 +65,17 @@ class Notes:
         self._saved: str | None = told.pop("saved", None)
         self.place = json.dumps(told)[1:-1]
 
-    def tell(self, steps: int, place: str = "") -> None:
-        """``place``: members of a JSON object."""
+    def tell(self, steps: int, place: str = "", way: tuple[int, int] = (0, 0)) -> None:
+        """``place``: members of a JSON object. ``way``: as in ``repeat``."""
         self._steps, self.place = steps, place
-        self.repeat()
+        self.repeat(*way)
 
     def tell_saved(self, place: str) -> None:
         self._saved = place
         self.repeat()
 
     def repeat(self, reached: int = 0, target: int = 0) -> None:
-        """What was told last; on the way back also how far that is, of how many steps."""
+        """What was told last; on the way to where others are also how far that is, of how many steps or meetings."""
         members = [f'"saved":{json.dumps(self._saved)}', *([self.place] if self.place else [])]
         position = f"{{{','.join(members)}}}".encode()
         self._client.native.note_steps(self._steps, reached, target, self._client.time(None), position)
@@ -96,6 +96,9 @@ class Way:
     that number back. Whenever workers wait for each other the worker tells where it is before that. So a place is the
     one after a step and before whatever else comes until the next; and all gatherings that have been are before the
     first step that is not told.
+
+    A worker that has joined late has no steps behind it, but what workers did together before is behind the others: it
+    comes by there, and is told what was said then. Until it has, they wait for it beyond their deadlines.
     """
 
     def __init__(self, tables: RemoteTables, optimizer: DistributedOptimizer, rejoined: _core.Rejoined) -> None:
@@ -109,18 +112,45 @@ class Way:
         self.steps = optimizer.steps  # as the optimizer counts them, the one at hand included
         self._target: int = told.get("made", 0)
         self._there = Where(0, self._target, rejoined.steps, told.get("arrivals", {}))
-        self._passed: dict[str, int] = rejoined.passed if rejoined.starts > 1 else {}
+        # One that others wait for is at most one gathering behind them.
+        reached = self._there.arrivals
+        behind = any(times - reached.get(name, 0) > 1 for name, times in rejoined.passed.items())
+        catches_up = tables.job.late and (rejoined.starts == 1 or behind)
+        self._held_before: dict[str, int] = rejoined.passed if catches_up else {}
+        self._passed: dict[str, int] = rejoined.passed if rejoined.starts > 1 and not catches_up else {}
         self._epochs = Epochs(told, tables.job.rank)
         self._met: _Here | None = None  # the place at which workers have met last
         self._noted = _Here(self._target, rejoined.steps, self._notes.place)
         self._heard = self._when = time.monotonic()
         set_creating(tables, not self.returning)
-        if rejoined.starts > 1:
+        if self._held_before:
+            self._catch_up()
+        elif rejoined.starts > 1 or tables.job.late:
             self._notes.repeat(0, self._target)
+        if tables.job.late and not self._held_before:
+            report.joined()
 
     @property
     def returning(self) -> bool:
         return self.made < self._target
+
+    def _meetings(self) -> tuple[int, int]:
+        """How many of those that were held before this worker joined it has come by, of how many; 0 of 0: of all."""
+        if not self._held_before:
+            return 0, 0
+        arrivals = self._client.native.arrivals
+        reached = sum(min(arrivals.get(name, 0), times) for name, times in self._held_before.items())
+        target = sum(self._held_before.values())
+        if reached < target:
+            return reached, target
+        self._held_before = {}
+        report.joined()
+        return 0, 0
+
+    def _catch_up(self) -> None:
+        """Others may wait for this worker where it has not come to yet: they are told that it is on its way."""
+        self._heard = time.monotonic()
+        self._notes.repeat(*self._meetings())
 
     # --- on the way ---
 
@@ -130,6 +160,8 @@ class Way:
         self.steps = self._optimizer.steps + 1
         if self.made > self._target:
             self._leave_behind()
+            if self._held_before and (time.monotonic() - self._heard > WAY_SECONDS or not self._meetings()[1]):
+                self._catch_up()
             return False
         if self.made == self._target:
             self._arrive()
@@ -221,7 +253,7 @@ class Way:
             return
         here = self._met if self._met is not None and self._met.made == made else self._here(made)
         if here != self._noted:
-            self._notes.tell(here.steps, here.text)
+            self._notes.tell(here.steps, here.text, self._meetings())
             self._noted, self._when = here, time.monotonic()
 
     def _here(self, made: int) -> _Here:

@@ -186,6 +186,9 @@ class SyncCommunicator:
             options = push_options(trained.lr(), self._step, group, job.rank)
             trained.store.table.push_batch(gradient.keys.batch, values, options)
 
+    def stepped(self) -> None:
+        """Workers of this mode do not leave."""
+
     def pause(self) -> None:
         """Leaves the group: the others' next steps do not wait for this worker."""
         if self._target is not None:

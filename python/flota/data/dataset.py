@@ -295,6 +295,8 @@ class DatasetSettings:
         """This worker's place among those that share its list of files, and how many these are. Workers that were given
         different lists share nothing: each reads its own. In sync mode they compare their lists, once for each."""
         team = workers.current()
+        if team.count > 1 or self._shares[1] != "lease":
+            team.fixed_by("data that is shared by number (sharing='static', or InMemoryDataset)")
         if self._own_list is None:
             self._own_list = is_shard(self._files or []) or (team.in_step and self._lists_differ(team))
         return (0, 1) if self._own_list else (team.index, team.count)

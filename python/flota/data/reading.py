@@ -39,6 +39,11 @@ def close_passes() -> None:
             each.close()
 
 
+def reads() -> bool:
+    """Whether a data set is being read by this process."""
+    return any(not each.closed for each in list(_passes))
+
+
 def tell_trained() -> None:
     """Before a checkpoint: what this worker has trained is told, as far as the tables have it."""
     for each in list(_passes):
@@ -105,6 +110,10 @@ class Pass(Generic[B]):
         self._error: BaseException | None = None
         self._closed = False
         _passes.add(self)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def __iter__(self) -> Pass[B]:
         return self
@@ -257,7 +266,10 @@ class Pass(Generic[B]):
 
     def _next_parts(self) -> tuple[list[tuple[_core.Samples, int, int]], list[Mark]]:
         while self._pending < self._batch_size and self._lanes and self._fill():
-            pass
+            if workers.current().leaves():
+                break
+        if workers.current().leaves():
+            self._end_here()
         parts: list[tuple[_core.Samples, int, int]] = []
         marks: dict[int, Mark] = {}
         room = self._batch_size
@@ -275,6 +287,12 @@ class Pass(Generic[B]):
             if end < len(part.samples):
                 self._parts.appendleft(part._replace(begin=end))
         return parts, list(marks.values())
+
+    def _end_here(self) -> None:
+        """This worker leaves the job: what it has handed out is the last, and what it has read beyond is given back."""
+        self._lanes.clear()
+        self._parts.clear()
+        self._pending = 0
 
     def _hand_out(self, handed: _Handed) -> None:
         self._handed.append(handed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flota.client import Client
+from flota.communicator.membership import Membership
 from flota.communicator.optimizer import Communicator, DistributedOptimizer
 from flota.communicator.remote import Job
 from flota.communicator.returning import Restart
@@ -22,6 +23,7 @@ class Part:
         self._optimizer: DistributedOptimizer | None = None
         self._client: Client | None = None
         self._restart: Restart | None = None
+        self._member: Membership | None = None
 
     @property
     def placement(self) -> Placement:
@@ -45,7 +47,14 @@ class Part:
         return self.placement.index if self.is_server() else -1
 
     def worker_num(self) -> int:
-        return self.placement.worker_num
+        """How many workers the job has. In async mode they may come and go: then the number changes in calls of this
+        worker to flota, and whoever comes out of a barrier or another gathering has the same."""
+        return self.placement.worker_num if self._member is None else self._member.workers
+
+    @property
+    def member(self) -> Membership | None:
+        """Of a job whose workers come and go."""
+        return self._member
 
     def server_num(self) -> int:
         return self.placement.server_num
@@ -73,14 +82,30 @@ class Part:
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         """Every worker's bytes, in the order of the workers, on every worker. ``name`` tells apart what is gathered:
         all must ask for the same."""
+        return list(self.gather_by_rank(name, payload).values())
+
+    def gather_by_rank(self, name: str, payload: bytes) -> dict[int, bytes]:
+        """The same by the workers' indices, which need not be all below the highest where workers come and go."""
         if self.placement.local:
-            return [payload]
-        client = self.connected()
+            return {0: payload}
+        return self._meet(f"flota/{name}", payload)
+
+    def _meet(self, name: str, payload: bytes) -> dict[int, bytes]:
+        client, place, member = self.connected(), self.placement, self._member
+        if member is None:
+            self._pause()
+            parts = dict(enumerate(client.gather(name, payload, rank=place.index, world=place.worker_num)))
+            self._resume()
+            return parts
+        member.go_if_asked()
         self._pause()
-        place = self.placement
-        parts = client.gather(f"flota/{name}", payload, rank=place.index, world=place.worker_num)
+        held_before = client.passed(name)
+        # A byte before it: nothing at all is of an index that nobody has.
+        brought = client.gather(name, b"+" + payload, rank=place.index, world=0)
+        if not held_before:
+            member.gathered(len(brought))
         self._resume()
-        return parts
+        return {index: part[1:] for index, part in enumerate(brought) if part}
 
     def settle(self) -> None:
         """All that this worker has learnt is in the tables."""
@@ -96,12 +121,16 @@ class Part:
     def _job(self) -> Job | None:
         if self.placement.local:
             return None
-        return Job(self.connected(), self.placement.index, self.placement.worker_num)
+        return self._job_of(self.connected())
+
+    def _job_of(self, client: Client) -> Job:
+        world = self.placement.worker_num if self._member is None else 0
+        return Job(client, self.placement.index, world, self._member)
 
     def _source(self) -> dict[str, Any]:
         mode = self._strategy.mode.name if self._strategy is not None else ""
         place = self.placement
-        return {"mode": "local" if place.local else mode, "servers": place.server_num, "workers": place.worker_num}
+        return {"mode": "local" if place.local else mode, "servers": place.server_num, "workers": self.worker_num()}
 
     def _returning(self) -> bool:
         return self.communicator is not None and self.communicator.returning

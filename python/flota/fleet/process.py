@@ -19,8 +19,9 @@ from flota.communicator.async_ import AsyncCommunicator
 from flota.communicator.geo import GeoCommunicator
 from flota.communicator.local import LocalCommunicator
 from flota.communicator.loss import watch_losses
+from flota.communicator.membership import Membership, mode_of
 from flota.communicator.optimizer import DistributedOptimizer
-from flota.communicator.remote import Job, RemoteTables, refuse_what_does_not_act
+from flota.communicator.remote import RemoteTables, refuse_what_does_not_act
 from flota.communicator.returning import Restart, last_saved
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
@@ -35,6 +36,7 @@ from flota.roles import Placement, RoleMaker, default_role_maker
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 
+_STOP = "flota/stop"  # where workers say goodbye
 _FIRST_INCARNATION = 1_767_225_600  # seconds: the beginning of 2026
 
 Reduction = Literal["sum", "min", "max"]
@@ -155,20 +157,27 @@ class Fleet(Persistence):
         refuse_what_does_not_act(strategy)
         # A worker that is started again counts its pushes anew: a later time is a later epoch.
         epoch = int((time.time() - _FIRST_INCARNATION) * 8)
-        client = Client(self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout)
+        client = Client(
+            self.server_endpoints(), worker=self.placement.index + 1, epoch=epoch, timeout=timeout,
+            endpoints_file=config.endpoints_file(),
+        )  # fmt: skip
         client.workers = self.placement.worker_endpoints
         try:
             self._connect(client, optimizer, strategy)
         except BaseException:
             client.close()
+            self._member = None
             raise
         self._client = client
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         if self.is_first_worker():
             print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
-        job = Job(client, self.placement.index, self.placement.worker_num)
+        self._member = self._join(client, strategy.mode)
+        job = self._job_of(client)
         rejoined = job.rejoin()
+        if job.late:
+            self._come_in(client, rejoined)
         found = saving.restored(client)
         if found is not None:
             saving.check_tables(optimizer, found.tables, "the servers' checkpoint", tell=self.is_first_worker())
@@ -194,6 +203,51 @@ class Fleet(Persistence):
                 flush=True,
             )
 
+    def _join(self, client: Client, mode: Mode) -> Membership | None:
+        place = self.placement
+        if isinstance(mode, Async):
+            member = Membership(client, place.index, place.worker_num)
+            member.when_asked(self._go)
+            return member
+        # Told to whoever would change the number: it is fixed.
+        client.native.team(_core.TeamPart.join, client.time(None), place.index, place.worker_num, mode_of(mode))
+        return None
+
+    def _come_in(self, client: Client, rejoined: _core.Rejoined) -> None:
+        """This worker has joined a job that runs."""
+        index = self.placement.index
+        if _STOP in rejoined.passed:
+            print(f"flota: worker {index} has joined when all others had stopped: it ends", file=sys.stderr, flush=True)
+            report.finished()
+            client.close()
+            raise SystemExit(0)
+        if rejoined.starts == 1:
+            workers = f"worker {index} has joined: the job has {self.worker_num()} workers now"
+            print(f"flota: {workers}", file=sys.stderr, flush=True)
+
+    def _go(self) -> None:
+        """This worker was asked to leave: its script ends here, as by ``sys.exit()``."""
+        self._say_goodbye()
+        raise SystemExit(0)
+
+    def _say_goodbye(self) -> None:
+        assert self._member is not None
+        close_passes()
+        if self.communicator is not None:
+            self.communicator.settle()
+        self._member.leave()
+        report.left()
+        steps = 0 if self._optimizer is None else self._optimizer.steps
+        print(
+            f"flota: worker {self.placement.index} was asked to leave, after {steps} steps", file=sys.stderr, flush=True
+        )
+        self._end()
+
+    def _end(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = self._member = None
+
     def restarted(self) -> Restart | None:
         """After ``init_worker``: how often this worker was started again, and how many of its steps the tables have.
         None: it was not. See docs/recovery.md for what a script that is started again does."""
@@ -202,6 +256,8 @@ class Fleet(Persistence):
     def stop_worker(self) -> None:
         """Ends this worker's part. The servers stop when all workers have."""
         close_passes()  # what this worker has not trained others may be waiting for
+        if self._client is not None and self._member is not None and self._member.look():
+            self._say_goodbye()
         if self._client is not None:
             self._pause()
             if self._returning():
@@ -211,21 +267,16 @@ class Fleet(Persistence):
                 )
             # Before the barrier: once the last worker is through it, servers end.
             report.finished()
-            self._client.barrier("flota/stop", rank=self.placement.index, world=self.placement.worker_num)
+            self._job_of(self._client).barrier(_STOP)
             if self.is_first_worker():
                 self._client.shutdown()
-            self._client.close()
-            self._client = None
+            self._end()
         workers.meet(workers.Alone())
 
     def barrier_worker(self) -> None:
         """Waits until all workers are here."""
-        if self.placement.local:
-            return
-        client = self.connected()
-        self._pause()
-        client.barrier("flota/workers", rank=self.placement.index, world=self.placement.worker_num)
-        self._resume()
+        if not self.placement.local:
+            self._meet("flota/workers", b"")
 
     def all_reduce(self, value: float | Sequence[float] | torch.Tensor, mode: Reduction = "sum") -> np.ndarray:
         """All workers' values, element by element summed (or the least or greatest), the same on every worker."""

@@ -14,7 +14,10 @@ class Team:
     def __init__(self, part: Part) -> None:
         self._part = part
         self.index = part.placement.index
-        self.count = part.placement.worker_num
+
+    @property
+    def count(self) -> int:
+        return self._part.worker_num()
 
     @property
     def client(self) -> Client | None:
@@ -36,8 +39,25 @@ class Team:
     def gather(self, name: str, payload: bytes) -> list[bytes]:
         return self._part.gather(name, payload)
 
+    def gather_by_rank(self, name: str, payload: bytes) -> dict[int, bytes]:
+        return self._part.gather_by_rank(name, payload)
+
+    def leaves(self) -> bool:
+        member = self._part.member
+        return member is not None and member.look()
+
+    def fixed_by(self, what: str) -> None:
+        member = self._part.member
+        if member is not None:
+            member.go_if_asked()
+            member.pin(what)
+
     def begin_epoch(self, epoch: Epoch) -> GoesOn | bool:
         communicator = self._part.communicator
+        if self._part.member is not None:
+            self._part.member.go_if_asked()
+        if self.leaves():
+            return False
         return True if communicator is None else communicator.begin_epoch(epoch)
 
     def end_epoch(self, epoch: Epoch) -> None:

@@ -123,8 +123,8 @@ def _parser(prog: str) -> Parser:
 def _add_engines(parser: Parser) -> None:
     where = parser.argparse.add_argument_group("where it runs")
     parser.add(
-        where, "--on", choices=tuple(ENGINES), default=LOCAL, metavar="ENGINE",
-        help=f"{', '.join(ENGINES)} (default: {LOCAL}, the hosts on which this command is given)",
+        where, "--on", choices=tuple(ENGINES), metavar="ENGINE",
+        help=f"{', '.join(ENGINES)} (default: {LOCAL}, the hosts on which this command is given; with --hosts, ssh)",
     )  # fmt: skip
     added: set[str] = set()
     for engine in ENGINES.values():
@@ -222,6 +222,7 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     given["gpus"] = given["gpus"] or None
     if given["max_restarts"] is None:
         given["max_restarts"] = DEFAULT_RESTARTS
+    given["on"] = given["on"] or ("ssh" if given["hosts"] else LOCAL)
     own = _own_flags(given)
     _refuse_what_would_not_act(given, {name: parser.argparse.get_default(name) for name in given})
     arguments = Arguments(own=own, **given)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flota import config
 from flota.launch.guard import Guard
-from flota.launch.plan import Plan
+from flota.launch.plan import Member, Plan
 from flota.launch.processes import Process
 from flota.launch.progress import Progress
 
@@ -15,12 +15,12 @@ from flota.launch.progress import Progress
 class Crew:
     """Servers and workers of a plan, what they report, and how one of them is started."""
 
-    def __init__(self, plan: Plan, report: Path, guard: Guard, restarts: dict[str, int]) -> None:
+    def __init__(self, plan: Plan, report: Path, guard: Guard | None, restarts: dict[str, int]) -> None:
         """``restarts``: of each process by launches before this one."""
         logs = Path(plan.arguments.log_dir)
+        self._guard = guard
         self.processes = [
-            Process(member, logs / f"{member.role}log.{member.index}", guard, restarts.get(member.name, 0))
-            for member in plan.members
+            self._make(member, _log(logs, member), restarts.get(member.name, 0)) for member in plan.members
         ]
         self.servers = [process for process in self.processes if process.member.role == "server"]
         self.workers = [process for process in self.processes if process.member.role == "worker"]
@@ -28,7 +28,19 @@ class Crew:
         self.alone = plan.alone  # no other host has processes of this job
         self.environments: dict[str, dict[str, str]] = {}  # by name; whoever starts them says
         self.has_trained = False
+        self.coming: set[int] = set()  # workers that are to join a job that runs, and have not
+        self._logs, self._restarts = logs, restarts
         self._arguments = plan.arguments
+
+    def add_worker(self, member: Member) -> Process:
+        process = self._make(member, _log(self._logs, member), self._restarts.get(member.name, 0))
+        self.processes.append(process)
+        self.workers.append(process)
+        self.progress.expect(member.index)
+        return process
+
+    def _make(self, member: Member, log: Path, starts_before: int) -> Process:
+        return Process(member, log, self._guard, starts_before)
 
     def start(self, process: Process) -> None:
         arguments = self._arguments
@@ -46,7 +58,18 @@ class Crew:
         """The workers of this host that still need the servers."""
         told = self.progress.workers
         there = [worker for worker in self.workers if worker.running or worker.waiting]
+        there = [worker for worker in there if worker.member.index not in self.coming]
         return [worker for worker in there if not told[worker.member.index].finished]
+
+    def waited_for(self) -> list[Process]:
+        """Whose end is the job's: workers on other hosts may go on, and the servers know when all are done."""
+        if not self.alone:
+            return self.processes
+        return [worker for worker in self.workers if worker.member.index not in self.coming]
 
     def has_failed(self, process: Process) -> bool:
         return process.status != 0 or (process in self.servers and bool(self.training()))
+
+
+def _log(folder: Path, member: Member) -> Path:
+    return folder / f"{member.role}log.{member.index}"

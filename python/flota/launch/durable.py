@@ -28,8 +28,9 @@ from flota.launch.guard import runs
 from flota.launch.record import FINISHED, Record, draft_of, read, write
 
 OLD = ".old"
+RECORD = "job.json"
 
-_RECORD, _LOCK, _SERVERS = "job.json", "lock", "server-*"
+_LOCK, _SERVERS = "lock", "server-*"
 
 # A launch that was killed has a guard, which ends its processes before it lets go of the lock.
 _GUARD_WAIT = 10.0
@@ -50,7 +51,7 @@ class DurableFolder:
         try:
             if make:
                 path.mkdir(parents=True, exist_ok=True)
-            elif not (path / _RECORD).exists():
+            elif not (path / RECORD).exists():
                 raise InvalidArgument(_nothing_to_resume(path))
             return cls(path, _locked(path))
         except OSError as error:
@@ -89,7 +90,7 @@ class DurableFolder:
 
     def resume(self) -> Record:
         """What is to be gone on with; refused where that is over, another flota's, or not whole."""
-        record = read(self.path / _RECORD)
+        record = read(self.path / RECORD)
         if record.state == FINISHED:
             raise InvalidArgument(f"the job in {self.path} has finished: there is nothing to resume")
         mine = metadata.version("flota")
@@ -118,16 +119,16 @@ class DurableFolder:
         replaces nothing. Returns the suffix of where it is now, or None where there was nothing to move.
         """
         self._refuse_others()
-        if not (self.path / _RECORD).exists():
+        if not (self.path / RECORD).exists():
             if self.holds_anything:
                 raise InvalidArgument(
-                    f"{self.path} holds what servers kept, and no {_RECORD}: it is no launch's; name another folder "
+                    f"{self.path} holds what servers kept, and no {RECORD}: it is no launch's; name another folder "
                     "with --durable, or take it away"
                 )
             return None
         suffix = OLD
         with contextlib.suppress(InvalidArgument):
-            record = read(self.path / _RECORD)
+            record = read(self.path / RECORD)
             if record.is_kept:
                 names = (f".kept-{n}" for n in itertools.count(1))
                 suffix = next(name for name in names if not place(name).exists())
@@ -140,6 +141,10 @@ class DurableFolder:
 
     def started_again(self, name: str, restarts: int) -> str | None:
         return self._change(restarts={**self._known.restarts, name: restarts})
+
+    def scaled(self, workers: int) -> str | None:
+        """The job has another number of workers from here on."""
+        return self._change(worker_num=workers)
 
     def note_kept(self, servers: Iterable[int]) -> str | None:
         """Writes down which of these servers have kept something by now, so that it is missed should it be gone. Those
@@ -165,10 +170,10 @@ class DurableFolder:
         return self._write()
 
     def _write(self) -> str | None:
-        return write(self._known, self.path / _RECORD)
+        return write(self._known, self.path / RECORD)
 
     def _refuse_others(self) -> None:
-        known = {_RECORD, draft_of(_RECORD), _LOCK, *(file.name for file in self.path.glob(_SERVERS))}
+        known = {RECORD, draft_of(RECORD), _LOCK, *(file.name for file in self.path.glob(_SERVERS))}
         others = sorted(file.name for file in self.path.iterdir() if file.name not in known)
         if others:
             raise InvalidArgument(
@@ -187,7 +192,7 @@ class DurableFolder:
             )
         try:
             if aside.exists():
-                if not (aside / _RECORD).exists() or _is_kept(aside):
+                if not (aside / RECORD).exists() or _is_kept(aside):
                     raise InvalidArgument(
                         f"the unfinished job in {self.path} would be moved to {aside}, and something else is there "
                         "that may not be replaced: take it away, or resume the job with --resume"
@@ -207,12 +212,12 @@ class DurableFolder:
 
 def _is_kept(path: Path) -> bool:
     with contextlib.suppress(InvalidArgument):  # a damaged one is no finished job's
-        return read(path / _RECORD).is_kept
+        return read(path / RECORD).is_kept
     return False
 
 
 def _nothing_to_resume(path: Path) -> str:
-    elsewhere = sorted(str(file.parent) for file in path.parent.glob(f"{path.name}-*/{_RECORD}"))
+    elsewhere = sorted(str(file.parent) for file in path.parent.glob(f"{path.name}-*/{RECORD}"))
     if elsewhere:
         return (
             f"there is no job in {path}, and one of several hosts in {', '.join(elsewhere)}: give the same --ips, or "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flota import config
 from flota.launch.arguments import Arguments
+from flota.launch.engines import LOCAL
 from flota.launch.hosts import Endpoint
 from flota.launch.plan import Member, Plan
 from flota.launch.restarts import DEFAULT_RESTARTS
@@ -102,11 +103,13 @@ def configuration_table(arguments: Arguments) -> str:
     values = {**vars(arguments), **_REFUSED}
     own = {
         "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
-        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "paddle": False, "resume": False, "snapshot_mb": None,
-        "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
+        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False,
+        "snapshot_mb": None, "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
     }  # fmt: skip
-    names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
+    names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default), *arguments.own]
+    values |= arguments.own
     lines = [f"{name}: {values[name]}".rstrip() for name in names]
+    lines += [f"{name}: {value}" for name, value in arguments.own.items() if value not in (None, False, [])]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])
 
 

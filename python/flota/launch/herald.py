@@ -25,6 +25,7 @@ _CALL_MS = 2000
 def _options(place: roles.Placement) -> _core.ClientOptions:
     options = _core.ClientOptions()
     options.endpoints = list(place.server_endpoints)
+    options.endpoints_file = config.endpoints_file()
     options.secret = config.job_secret()
     tls.protect_client(options)
     return options

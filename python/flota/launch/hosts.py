@@ -102,7 +102,7 @@ def this_host() -> str:
     return f"{name} ({', '.join(sorted({'127.0.0.1', *addresses}))})"
 
 
-def _bound(address: str, port: int, *, reuse: bool) -> socket.socket:
+def bound(address: str, port: int, *, reuse: bool) -> socket.socket:
     family, kind, protocol, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     try:
@@ -115,7 +115,7 @@ def _bound(address: str, port: int, *, reuse: bool) -> socket.socket:
     return listener
 
 
-def free_ports(address: str, count: int, taken: Collection[int] = ()) -> list[int]:
+def free_ports(address: str, count: int, taken: Collection[int] = (), among: range = _FREE_RANGE) -> list[int]:
     """Ports of this host that nobody uses, all different and none of ``taken``: each was bound and given back."""
     if not any(map(_can_bind, _addresses(address))):
         raise InvalidArgument(f"{address} is no address of this host, {this_host()}: no port can be chosen there")
@@ -124,9 +124,9 @@ def free_ports(address: str, count: int, taken: Collection[int] = ()) -> list[in
         for _ in range(100 * count):
             if len(ports) == count:
                 break
-            port = random.choice(_FREE_RANGE)
+            port = random.choice(among)
             with contextlib.suppress(OSError):
-                held.enter_context(_bound(address, port, reuse=False))
+                held.enter_context(bound(address, port, reuse=False))
                 if port not in taken:
                     ports.append(port)
     if len(ports) < count:
@@ -138,7 +138,7 @@ def check_free(name: str, endpoint: Endpoint) -> None:
     """Refuses an endpoint of this host at which nobody could listen."""
     try:
         # As a server would bind it: connections that a former one left in their last wait are no obstacle.
-        _bound(endpoint.address, endpoint.port, reuse=True).close()
+        bound(endpoint.address, endpoint.port, reuse=True).close()
     except OSError as error:
         # An address that others know this host by, and that no interface has (a router translates it).
         if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):

@@ -4,56 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 from flota.errors import SystemFailure
 from flota.launch.arguments import Arguments
+from flota.launch.crew import Crew
 from flota.launch.durable import OLD, DurableFolder
 from flota.launch.environment import configuration_table
+from flota.launch.folders import prepare_logs, private_folder
 from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
 from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
 from flota.launch.running import Launch
 from flota.launch.signals import Signals
-from flota.launch.view import kind_of_view, say, show
-
-_MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 108
-
-
-def _prepare_logs(plan: Plan) -> None:
-    """Makes the folder, and takes away logs of processes that an earlier, larger job had and this one has not."""
-    folder = Path(plan.arguments.log_dir)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for role, count in (("server", len(plan.servers)), ("worker", len(plan.workers))):
-            for log in folder.glob(f"{role}log.*"):
-                index = log.name.partition(".")[2]
-                if index.isdecimal() and int(index) >= count:
-                    log.unlink()
-    except OSError as error:
-        raise SystemFailure(f"--log_dir={folder}: {error.strerror}: {error.filename}") from error
-
-
-@contextlib.contextmanager
-def _private_folder() -> Iterator[Path]:
-    """A folder that only this user can enter, for the reports and for PADDLE_GLOO_FS_PATH."""
-    place = tempfile.gettempdir() if len(tempfile.gettempdir()) < _MAX_SOCKET_PATH - 30 else "/tmp"
-    folder = Path(tempfile.mkdtemp(prefix="flota-launch-", dir=place))
-    try:
-        (folder / "shared").mkdir()
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+from flota.launch.view import Job, View, kind_of_view, make_view, say, show
 
 
 def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str]]:
     """Makes a new job's folders: that of the logs, and the one to resume it from. Also returns what is to be said."""
     check_protection(plan)
-    _prepare_logs(plan)
+    prepare_logs(plan)
     if asked.no_durable:
         return None, []
     durable = DurableFolder.claim(durable_place(plan), make=True)
@@ -84,7 +55,7 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         record = durable.resume()
         plan = resumed_plan(asked, record, durable.path)
         check_protection(plan)
-        _prepare_logs(plan)
+        prepare_logs(plan)
         trouble = durable.begin(resumed_record(record, asked, plan))
         notes = [f"going on with the job in {durable.path}, started {record.started}, which was {record.state}"]
         return plan, durable, [*notes, *([trouble] if trouble else [])]
@@ -93,9 +64,9 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         raise
 
 
-def launch(asked: Arguments) -> int:
-    """Runs the job, or this host's part of it, to its end."""
-    view = kind_of_view(asked.view)
+def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
+    """Runs the job, or this host's part of it, to its end. ``view``: what shows it, where that is not ``--view``."""
+    view = view or functools.partial(make_view, kind_of_view(asked.view))
     plan = make_plan(asked)
     durable: DurableFolder | None
     if asked.resume:
@@ -109,6 +80,7 @@ def launch(asked: Arguments) -> int:
         for note in [*plan.notes, *notes]:
             say(note)
         signals = Signals()
-        folder = held.enter_context(_private_folder())
+        folder = held.enter_context(private_folder())
         guard = held.enter_context(contextlib.closing(Guard(folder, durable.lock if durable else None)))
-        return Launch(plan, folder, guard, signals, durable).run(view)
+        crew = Crew(plan, folder / "report", guard, durable.restarts if durable else {})
+        return Launch(plan, crew, folder, signals, durable).run(view)

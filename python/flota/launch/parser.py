@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 NO_SCRIPT = "\0"
@@ -56,6 +56,16 @@ def seconds(text: str) -> float:
 seconds.__name__ = "number"
 
 
+def quantity(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1e9:
+        raise argparse.ArgumentTypeError(f"must not be negative, and below 1e9, not {text}")
+    return number
+
+
+quantity.__name__ = "number"
+
+
 def above_zero(text: str) -> float:
     number = float(text)
     if not 0 < number < 1e9:
@@ -64,6 +74,15 @@ def above_zero(text: str) -> float:
 
 
 above_zero.__name__ = "number"
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    def word(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"it must be {' or '.join(words)}, not {text}")
+        return text
+
+    return word
 
 
 class Parser:

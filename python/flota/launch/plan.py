@@ -90,6 +90,22 @@ def make_plan(arguments: Arguments) -> Plan:
     )
 
 
+def with_workers(plan: Plan, count: int) -> Plan:
+    """The same job with another number of workers: those of the highest numbers go, or new ones come, all to this host.
+    Requires: ``plan.alone``."""
+    kept = [member for member in plan.members if member.role == "server" or member.index < count]
+    workers = plan.workers[:count]
+    here = next(member for member in plan.members if member.role == "worker")
+    taken = {endpoint.port for endpoint in [*plan.servers, *workers, plan.rendezvous]}
+    ports = free_ports(here.endpoint.address, count - len(workers), taken)
+    workers = [*workers, *(Endpoint(here.endpoint.host, port) for port in ports)]
+    devices = split(plan.arguments.gpus or "")
+    for index in range(len(plan.workers), count):
+        device = devices[index % len(devices)] if devices else None
+        kept.append(Member("worker", index, workers[index], device))
+    return replace(plan, workers=workers, members=kept, arguments=replace(plan.arguments, worker_num=count))
+
+
 def _check_counts(arguments: Arguments) -> None:
     for flag, list_flag, number, endpoints in (
         ("--server_num", "--servers", arguments.server_num, arguments.servers),

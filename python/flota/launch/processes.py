@@ -26,7 +26,7 @@ _LOOK = 0.02
 _KILLED_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
 
-def _die_with(launcher: int) -> Callable[[], None]:
+def die_with(launcher: int) -> Callable[[], None]:
     """What a child does before it becomes the script's: it asks the kernel for SIGKILL when the launcher ends.
 
     Requires: the launcher's main thread starts it; to the kernel the parent is that thread.
@@ -44,14 +44,16 @@ class Process:
     """One process of the job: the leader of a group (and session) of its own, which ends with it. It may be started
     again under its name, and then is another process to the kernel."""
 
-    def __init__(self, member: Member, log: Path, guard: Guard, starts_before: int = 0) -> None:
-        """``starts_before``: of this member of the job, by launches before this one."""
+    def __init__(self, member: Member, log: Path, guard: Guard | None, starts_before: int = 0) -> None:
+        """``starts_before``: of this member of the job, by launches before this one. ``guard``: None only where the
+        process is not started by this host's kernel (see ``flota.launch.ray``)."""
         self.member = member
         self.name = member.name
         self.log = log
         self.log_begin = 0  # byte of the log at which this launch's part begins
         self.status: int | None = None  # as subprocess has it: below 0 for a signal
         self.asked_to_stop = False
+        self.leaving = False  # a worker that the job goes on without
         self.starts = 0  # by this launch
         self.used_restarts = 0  # of those that it may have
         self.due: float | None = None  # when it is to be started again
@@ -98,11 +100,9 @@ class Process:
         self.starts += 1
         self.due = None
         self._ran = 0.0  # also of one that cannot be started: how long the one before it ran is no merit of its own
+        assert self._guard is not None
         try:
-            with self.log.open("ab" if self.restarts else "wb") as log:
-                if self.starts == 1:
-                    self.log_begin = log.tell()
-                self._mark(log)
+            with self._open_log() as log:
                 self._began = time.monotonic()
                 self._process = subprocess.Popen(
                     command,
@@ -111,12 +111,20 @@ class Process:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
-                    preexec_fn=_die_with(os.getpid()),  # safe: there are no threads
+                    preexec_fn=die_with(os.getpid()),  # safe: there are no threads
                 )
         except OSError as error:
             raise SystemFailure(f"{self.name} could not be started: {error}") from error
         self.status = None
         self._guard.add(self._process.pid)
+
+    def _open_log(self) -> BinaryIO:
+        """Where the process that is being started writes."""
+        log = self.log.open("ab" if self.restarts else "wb")
+        if self.starts == 1:
+            self.log_begin = log.tell()
+        self._mark(log)
+        return log
 
     def _mark(self, log: BinaryIO) -> None:
         """Says in the log that another process goes on from here."""
@@ -130,7 +138,7 @@ class Process:
 
     def poll(self) -> bool:
         """Whether the process has ended, by now; then what it started has, too."""
-        if not self.running or self._process is None:
+        if not self.running or self._process is None or self._guard is None:
             return True
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import socket
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ class WorkerProgress:
     loss: float | None = None
     nan_step: int | None = None  # the first step at which it reported a loss that is not a number
     finished: bool = False
+    joined: bool = False  # a job that ran without it
+    left: bool = False  # a job that goes on without it
     nan_told: bool = False  # whoever watches has said so
     may_pass: bool = False  # it said that it ends for a reason that may have passed by now
     first: tuple[float, int] | None = None  # (time, samples) of its first report
@@ -35,8 +38,10 @@ class WorkerProgress:
     def take(self, message: dict[str, Any]) -> None:
         self.finished = self.finished or message.get("finished") is True
         self.may_pass = self.may_pass or message.get("may_pass") is True
+        self.joined = self.joined or message.get("joined") is True
+        self.left = self.left or message.get("left") is True
         if message["step"] == 0 and message["samples"] == 0:
-            return  # it finished without a step
+            return  # it has joined, or finished without a step
         self.step, self.samples = message["step"], message["samples"]
         self.loss = message["loss"]
         if message.get("loss_is_nan") is True:
@@ -76,10 +81,20 @@ class Progress:
                 datagram = self.socket.recv(report.MAX_BYTES + 1)
             except BlockingIOError:
                 return
-            with contextlib.suppress(ValueError, RecursionError):
-                message = json.loads(datagram)
-                if _is_report(message) and message["index"] in self.workers:
-                    self.workers[message["index"]].take(message)
+            self.take(datagram)
+
+    def take(self, datagram: bytes | str, age: float | None = None) -> None:
+        """Takes one report. ``age``: how many seconds ago it was made, where another host's clock is in it."""
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(datagram)
+            if _is_report(message) and message["index"] in self.workers:
+                if age is not None:
+                    message["time"] = time.monotonic() - age
+                self.workers[message["index"]].take(message)
+
+    def expect(self, index: int) -> None:
+        """Another worker's reports are heard from here on."""
+        self.workers[index] = WorkerProgress()
 
     def begin_again(self, index: int) -> None:
         """Forgets what a worker has said: another process goes on in its place, and counts for itself."""

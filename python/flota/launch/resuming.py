@@ -12,6 +12,7 @@ from typing import Any
 from flota import config
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
+from flota.launch.engines import ENGINES, LOCAL
 from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
 from flota.launch.record import RUNNING, Record
@@ -73,22 +74,25 @@ def _flags_in_effect(asked: Arguments, record: Record) -> dict[str, Any]:
 
 
 def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
-    """The plan of the job, from what is said now and else from what was; refused where the two contradict."""
+    """The plan of the job on this host, or these hosts, which go on with it."""
+    return make_plan(resumed_arguments(arguments, record, where))
+
+
+def resumed_arguments(arguments: Arguments, record: Record, where: Path) -> Arguments:
+    """What is said now, and else what was; refused where the two contradict."""
     _refuse_contradictions(arguments, record, where)
-    if not Path(record.script).is_file():
+    if ENGINES[arguments.on].has_script and not Path(record.script).is_file():
         raise InvalidArgument(f"the job's script {record.script} is not there (in {record.folder})")
     for name, value in record.flags.items():
         if name not in _TAKEN_OVER or not isinstance(value, _TAKEN_OVER[name]):
             raise InvalidArgument(f"job.json in {where} is damaged: a flag {name} with the value {value!r}")
-    return make_plan(
-        replace(
-            arguments,
-            training_script=record.script,
-            training_script_args=record.script_args,
-            server_num=record.server_num,
-            worker_num=record.worker_num,
-            **_flags_in_effect(arguments, record),
-        )
+    return replace(
+        arguments,
+        training_script=record.script,
+        training_script_args=record.script_args,
+        server_num=record.server_num,
+        worker_num=record.worker_num,
+        **_flags_in_effect(arguments, record),
     )
 
 
@@ -120,6 +124,8 @@ def how_to_resume(plan: Plan, suffix: str = "") -> str:
     """The command that goes on with this job, or with the one whose folder has a suffix to its name."""
     arguments = plan.arguments
     words = ["flota launch --resume"]
+    if arguments.on != LOCAL:
+        words.append(f"--on={arguments.on}")
     if suffix or arguments.durable or config.durable_folder():
         folder = _folder(arguments)
         words.append(shlex.quote(f"--durable={folder.with_name(folder.name + suffix)}"))

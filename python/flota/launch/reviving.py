@@ -104,6 +104,12 @@ class Reviver:
                         self._start_again(server)
             self._start_again(process)
 
+    def start_new(self, worker: Process) -> None:
+        """Starts a worker that joins, for the first time or after one of its number has left."""
+        worker.used_restarts = 0
+        self._refusals.pop(worker.name, None)
+        self._start_again(worker)
+
     def _start_again(self, process: Process) -> None:
         # Before the start: a number that a process was given is never another's.
         if self._durable is not None:

@@ -6,23 +6,26 @@ import contextlib
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flota import config
+from flota.launch.control import Control
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
-from flota.launch.guard import Guard
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
 from flota.launch.record import FAILED, FINISHED, STOPPED
 from flota.launch.resuming import how_to_resume
 from flota.launch.reviving import Reviver
+from flota.launch.scaling import Scaling
 from flota.launch.signals import Signals
-from flota.launch.view import Job, View, clock, make_view, say, show, tell
+from flota.launch.view import Job, View, clock, say, show, tell
+from flota.launch.workplace import LocalWorkplace
 
+MAX_WORKERS = 1 << 20
 _TICK = 0.2  # seconds between two looks when nothing wakes the launcher
 _LAST_LINES = 20  # of the log of a process that failed
 
@@ -30,25 +33,30 @@ _LAST_LINES = 20  # of the log of a process that failed
 class Launch:
     """The processes of a plan, watched until all have ended."""
 
-    def __init__(self, plan: Plan, folder: Path, guard: Guard, signals: Signals, durable: DurableFolder | None) -> None:
+    def __init__(self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None) -> None:
         self._plan = plan
         self._folder = folder
         self._signals = signals
         self._durable = durable
         self._logs = Path(plan.arguments.log_dir)
-        self._crew = Crew(plan, folder / "report", guard, durable.restarts if durable else {})
-        self._reviver = Reviver(self._crew, durable, plan.arguments.max_restarts)
+        self._crew = crew
+        self._reviver = Reviver(crew, durable, plan.arguments.max_restarts)
         script = Path(plan.arguments.training_script).name
         # Workers first: where there is no room for all, they are what one looks at.
         processes = [*self._crew.workers, *self._crew.servers]
         self._job = Job(script, processes, self._crew.progress, time.monotonic())
+        self._protected: dict[str, str] = {}
+        self._control = Control(folder, self._logs)
+        place = LocalWorkplace(plan, self._crew, self._reviver, durable, self._environment, self._show_worker)
+        self._scaling = Scaling(place)
 
-    def run(self, view: str) -> int:
-        """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running."""
+    def run(self, view: Callable[[Job], View]) -> int:
+        """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running.
+        ``view`` makes what shows the job from then on."""
         state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
-            shown = make_view(view, self._job)
+            shown = view(self._job)
             try:
                 failed = self._watch(shown)
                 state = self._state(failed)
@@ -60,6 +68,8 @@ class Launch:
                 shown.close()
             status = self._tell_end(failed)
         finally:
+            self._scaling.close()
+            self._control.close()
             self._stop(self._crew.processes)
             self._reviver.close()
             self._crew.progress.close()
@@ -88,25 +98,54 @@ class Launch:
                 say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
                 show(environment_table(environments[processes[0].name]) + "\n")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        protected, note = protection(self._plan, self._folder)
+        tell(self._control.trouble)
+        self._protected, note = protection(self._plan, self._folder)
         if note:
             say(note)
-        arguments, kept = self._plan.arguments, self._durable.path if self._durable else None
         for process in self._crew.processes:
-            self._crew.environments[process.name] = {
-                **environments[process.name],
-                **protected,
-                **durable_environment(arguments, process.member, kept),
-                config.REPORT: str(self._folder / "report"),
-            }
+            self._crew.environments[process.name] = self._environment(self._plan, process)
             if not self._signals.received:
                 self._crew.start(process)
+        if self._plan.arguments.resume and self._plan.alone:
+            self._scaling.settle()
+
+    def _environment(self, plan: Plan, process: Process) -> dict[str, str]:
+        kept = self._durable.path if self._durable else None
+        return {
+            **member_environment(plan, process.member, str(self._folder / "shared")),
+            **self._protected,
+            **durable_environment(plan.arguments, process.member, kept),
+            config.REPORT: str(self._folder / "report"),
+        }
+
+    def _show_worker(self, worker: Process) -> None:
+        self._job.processes.insert(len(self._crew.workers) - 1, worker)
+
+    def _why_fixed(self) -> str:
+        """Why this launch cannot change the number of workers; empty where it can."""
+        if self._plan.alone:
+            return ""
+        return (
+            "this job runs on several hosts, and each launch looks after its own: give the servers' addresses with "
+            "--servers, and start or stop the workers by hand"
+        )
+
+    def _hear_questions(self) -> None:
+        for question, asker in self._control.questions():
+            workers = question.get("scale")
+            if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
+                asker.end("this launch does not know that question: it may be of another version of flota", done=False)
+            elif fixed := self._why_fixed():
+                asker.end(fixed, done=False)
+            else:
+                self._scaling.ask(workers, asker)
 
     def _watch(self, view: View) -> list[Process]:
         """Returns when the workers are done or a signal came, with nothing; or with the processes that have failed."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.wake, selectors.EVENT_READ)
             selector.register(self._crew.progress.socket, selectors.EVENT_READ)
+            self._control.register(selector)
             while not self._signals.received:
                 # In this order: a server that ends because all workers are done does so after they have said it.
                 ended = [process for process in self._crew.processes if process.poll()]
@@ -115,15 +154,17 @@ class Launch:
                 if self._durable is not None:
                     tell(self._durable.note_kept(server.member.index for server in self._crew.servers))
                 self._reviver.start_what_is_due()
+                self._hear_questions()
+                self._scaling.update()
                 # After it: one that could not be started and gets no other start has failed, though it never ran.
                 still = [process for process in ended if not process.running]
                 failed = [process for process in still if self._crew.has_failed(process)]
+                failed = [process for process in failed if not self._is_to_leave(process)]
                 failed = [process for process in failed if not self._reviver.waits(process)]
+                failed = [process for process in failed if not self._goes_on_without(process)]
                 if failed:
                     return sorted(failed, key=self._as_effect)
-                # Workers on other hosts may go on: the servers know when all are done, this launch does not.
-                waited_for = self._crew.workers if self._plan.alone else self._crew.processes
-                if not any(process.running or process.waiting for process in waited_for):
+                if not any(process.running or process.waiting for process in self._crew.waited_for()):
                     return []
                 self._reviver.end_heralds()
                 view.update()
@@ -131,6 +172,17 @@ class Launch:
                 with contextlib.suppress(BlockingIOError):
                     self._signals.wake.recv(4096)
         return []
+
+    def _is_to_leave(self, process: Process) -> bool:
+        return process in self._crew.workers and self._scaling.leaves(process.member.index)
+
+    def _goes_on_without(self, process: Process) -> bool:
+        """Whether it is a worker that was to join, and nobody waits for it yet."""
+        if process not in self._crew.workers or not self._scaling.comes(process.member.index):
+            return False
+        line = self._scaling.give_up(process.member.index, f"it {process.ending} ({process.log})")
+        tell(line)
+        return True
 
     def _as_effect(self, process: Process) -> tuple[bool, bool]:
         """What ended by a signal, and then a server, is more likely the cause of the rest than its effect."""

@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,8 +28,37 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
+class Row:
+    """A process as it is shown."""
+
+    name: str
+    state: str
+    running: bool
+    is_worker: bool
+    step: int | None = None  # of a worker that has told
+    samples_per_second: float | None = None
+    loss: float | None = None
+
+
+class Shown(Protocol):
+    """What there is to show, wherever it runs."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def elapsed(self) -> float: ...
+
+    @property
+    def shown_log(self) -> LogTail | None:
+        """The log that is shown as it grows."""
+
+    def rows(self) -> list[Row]: ...
+
+
+@dataclass(frozen=True)
 class Job:
-    """What there is to show."""
+    """The processes of this host."""
 
     title: str
     processes: list[Process]  # in the order in which they are shown
@@ -46,8 +75,15 @@ class Job:
         workers = (process for process in self.processes if process.member.role == "worker")
         return next((LogTail(process.log, process.log_begin) for process in workers), None)
 
-    def worker(self, process: Process) -> WorkerProgress | None:
-        return self.progress.workers[process.member.index] if process.member.role == "worker" else None
+    def rows(self) -> list[Row]:
+        rows = []
+        for process in self.processes:
+            worker = self.progress.workers[process.member.index] if process.member.role == "worker" else None
+            row = Row(process.name, state(process, worker), process.running, worker is not None)
+            if worker is not None:
+                row = replace(row, step=worker.step, samples_per_second=worker.samples_per_second, loss=worker.loss)
+            rows.append(row)
+        return rows
 
 
 class View(Protocol):
@@ -95,6 +131,8 @@ def state(process: Process, worker: WorkerProgress | None) -> str:
 def _state(process: Process, worker: WorkerProgress | None) -> str:
     if process.due is not None:
         return f"{process.ending}, starts again in {max(0.0, process.due - time.monotonic()):.0f} s"
+    if process.leaving and not process.asked_to_stop:
+        return "leaving" if process.running else "has left"
     if not process.running:
         return "stopped" if process.asked_to_stop else "finished" if process.status == 0 else process.ending
     if process.asked_to_stop:
@@ -154,7 +192,7 @@ class NoView:
 class PlainView:
     """The lines of the first worker as they come, and now and then a line for each worker."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Shown) -> None:
         self._job = job
         self._tail = job.shown_log
         self._next = time.monotonic() + _LINES_EVERY
@@ -164,8 +202,9 @@ class PlainView:
         if time.monotonic() >= self._next:
             self._next += _LINES_EVERY
             if not self._lines():
-                running = sum(process.running for process in self._job.processes)
-                say(f"{running} of {len(self._job.processes)} processes are running, {clock(self._job.elapsed)}")
+                rows = self._job.rows()
+                running = sum(row.running for row in rows)
+                say(f"{running} of {len(rows)} processes are running, {clock(self._job.elapsed)}")
 
     def close(self) -> None:
         self._follow(last=True)
@@ -179,21 +218,17 @@ class PlainView:
 
     def _lines(self) -> bool:
         """Says how each worker does, and whether any has told."""
-        told = [
-            (process, worker)
-            for process in self._job.processes
-            if (worker := self._job.worker(process)) is not None and worker.step is not None
-        ]
-        for process, worker in told:
-            speed, loss = _number(worker.samples_per_second, ",.0f"), _number(worker.loss, ".4f")
-            say(f"{process.name}: step {worker.step}, {speed} samples/s, loss {loss}, {state(process, worker)}")
+        told = [row for row in self._job.rows() if row.step is not None]
+        for row in told:
+            speed, loss = _number(row.samples_per_second, ",.0f"), _number(row.loss, ".4f")
+            say(f"{row.name}: step {row.step}, {speed} samples/s, loss {loss}, {row.state}")
         return bool(told)
 
 
 class LiveView:
     """A table that is painted over itself, and the end of the first worker's log below it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Shown) -> None:
         from rich.live import Live
 
         self._job = job
@@ -231,20 +266,19 @@ class LiveView:
             table.add_column(name, justify="right", min_width=len("00,000,000"))
         table.add_column("state")
         room = max(4, self._live.console.height - _TAIL - 8)
-        for process in job.processes[:room]:
-            worker = job.worker(process)
+        rows = job.rows()
+        for row in rows[:room]:
             cells = ["", "", ""]
-            if worker is not None:
-                cells = [_number(worker.step, ",d"), _number(worker.samples_per_second, ",.0f")]
-                cells.append(_number(worker.loss, ".4f"))
-            table.add_row(process.name, *cells, state(process, worker))
-        if len(job.processes) > room:
-            table.add_row("…", "", "", "", f"and {len(job.processes) - room} more")
+            if row.is_worker:
+                cells = [_number(row.step, ",d"), _number(row.samples_per_second, ",.0f"), _number(row.loss, ".4f")]
+            table.add_row(row.name, *cells, row.state)
+        if len(rows) > room:
+            table.add_row("…", "", "", "", f"and {len(rows) - room} more")
         lines = [Text.from_ansi(line, no_wrap=True, overflow="ellipsis", style="dim") for line in self._lines]
         return Group(table, *lines)
 
 
-def make_view(kind: str, job: Job) -> View:
+def make_view(kind: str, job: Shown) -> View:
     if kind == "none":
         return NoView()
     return LiveView(job) if kind == "live" else PlainView(job)

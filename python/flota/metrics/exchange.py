@@ -26,29 +26,32 @@ def exchange(asks: str, arrays: Sequence[Array]) -> list[list[Array]]:
     ``asks`` says what they are for. All workers make these calls in the same order: where they ask for different things
     all get InvalidArgument.
     """
-    messages = [_read(message) for message in _gather(_write([np.frombuffer(asks.encode(), np.uint8), *arrays]))]
-    for worker, (text, *_) in enumerate(messages):
+    gathered = _gather(_write([np.frombuffer(asks.encode(), np.uint8), *arrays]))
+    messages = {worker: _read(message) for worker, message in gathered.items()}
+    for worker, (text, *_) in messages.items():
         if (other := text.tobytes().decode()) != asks:
             raise InvalidArgument(
                 f"this worker asks for {asks}, and worker {worker} for {other}: all workers must call the global "
                 "metrics in the same order, with the same settings"
             )
-    return [message[1:] for message in messages]
+    return [message[1:] for message in messages.values()]
 
 
-def _gather(message: bytes) -> list[bytes]:
+def _gather(message: bytes) -> dict[int, bytes]:
+    """By worker, those that were there from the first piece to the last: workers may come and go."""
     # Here, because it brings torch with it, and the metrics of one process need none.
     from flota import workers
 
     job = workers.current()
-    piece = max(_LEAST, min(_MOST, _ANSWER // job.count))
     framed = len(message).to_bytes(8, "little") + message
-    everybody = [bytearray(first) for first in job.gather("metrics", framed[:piece])]
-    longest = max(int.from_bytes(first[:8], "little") for first in everybody) + 8
-    for begin in range(piece, longest, piece):
-        for whole, more in zip(everybody, job.gather("metrics", framed[begin : begin + piece]), strict=True):
-            whole += more
-    return [bytes(whole[8:]) for whole in everybody]
+    everybody = {worker: bytearray(first) for worker, first in job.gather_by_rank("metrics", framed[:_LEAST]).items()}
+    longest = max(int.from_bytes(first[:8], "little") for first in everybody.values()) + 8
+    # As many as were there: of that all workers have heard the same.
+    piece = max(_LEAST, min(_MOST, _ANSWER // len(everybody)))
+    for begin in range(_LEAST, longest, piece):
+        more = job.gather_by_rank("metrics", framed[begin : begin + piece])
+        everybody = {worker: whole + more[worker] for worker, whole in everybody.items() if worker in more}
+    return {worker: bytes(whole[8:]) for worker, whole in everybody.items()}
 
 
 def _write(arrays: Sequence[Array]) -> bytes:

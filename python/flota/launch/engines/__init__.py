@@ -10,10 +10,19 @@ from flota.launch.engines.engine import Engine, Flag
 from flota.launch.engines.kubernetes import KUBERNETES
 from flota.launch.engines.local import LOCAL as _LOCAL
 from flota.launch.engines.mpi import MPI
+from flota.launch.engines.ray import RAY
 from flota.launch.engines.slurm import SLURM
+from flota.launch.engines.ssh import SSH
 
 LOCAL = "local"
 
-ENGINES: dict[str, Engine] = {LOCAL: _LOCAL, "kubernetes": KUBERNETES, "mpi": MPI, "slurm": SLURM}
+ENGINES: dict[str, Engine] = {
+    LOCAL: _LOCAL,
+    "ssh": SSH,
+    "mpi": MPI,
+    "slurm": SLURM,
+    "ray": RAY,
+    "kubernetes": KUBERNETES,
+}
 
 __all__ = ["ENGINES", "LOCAL", "Engine", "Flag"]

@@ -7,7 +7,6 @@ import select
 import subprocess
 import threading
 import time
-from datetime import datetime, timezone
 
 from flota.errors import SystemFailure
 from flota.launch.kubernetes.cluster import FAILED, FINISHED, JobFound, Pod, look, remove
@@ -31,12 +30,12 @@ class Stream:
     def __init__(self, kubectl: Kubectl, pod: Pod) -> None:
         self.pod = pod
         self._kubectl = kubectl
-        self._since = ""
+        self._last = ""  # time of the last line that was shown
         self._begin()
 
     def _begin(self) -> None:
-        since = [f"--since-time={self._since}"] if self._since else []
-        command = self._kubectl.command(["logs", "--follow", f"pod/{self.pod.name}", *since])
+        since = [f"--since-time={self._last}"] if self._last else []
+        command = self._kubectl.command(["logs", "--follow", "--timestamps", f"pod/{self.pod.name}", *since])
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             errors="replace", start_new_session=True,
@@ -48,12 +47,16 @@ class Stream:
         assert process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
             for line in process.stdout:
-                show(f"{self.pod.member}: {line.rstrip()}")
+                # Of one length and in UTC, so that their order is that of their text.
+                when, _, text = line.partition(" ")
+                if when > self._last:
+                    self._last = when
+                    show(f"{self.pod.member}: {text.rstrip()}")
 
     def go_on(self) -> None:
         """Begins again where the connection was lost while the pod runs."""
         if self._process.poll() is not None:
-            self._since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._thread.join(_STREAM_ENDS)
             self._begin()
 
     def close(self) -> None:
@@ -78,6 +81,7 @@ class Following:
     def run(self) -> int:
         """Returns the command's exit status."""
         while True:
+            self._hear()
             if self._signals.received:
                 return self._stopped(self._signals.received[0])
             found = self._look()
@@ -91,7 +95,19 @@ class Following:
                     raise SystemFailure(
                         f"the job {self._settings.name} is gone: somebody else has removed it (flota stop, kubectl)"
                     )
-            select.select([self._signals.wake], [], [], _EVERY)
+            self._wait()
+
+    def _hear(self) -> None:
+        """Takes what has woken this process so far: the ends of kubectl among it, which are no news."""
+        with contextlib.suppress(BlockingIOError):
+            while self._signals.wake.recv(1024):
+                pass
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _EVERY
+        while not self._signals.received and (left := until - time.monotonic()) > 0:
+            select.select([self._signals.wake], [], [], left)
+            self._hear()
 
     def _look(self) -> JobFound | None:
         """What there is; None while the cluster does not answer, for a time."""

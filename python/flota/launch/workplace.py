@@ -1,0 +1,96 @@
+"""Workers of this host that come and go, as ``scaling`` asks for them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from flota.launch.crew import Crew
+from flota.launch.durable import DurableFolder
+from flota.launch.envoys import Envoy, NoEnvoy
+from flota.launch.plan import Plan, with_workers
+from flota.launch.processes import Process
+from flota.launch.reviving import Reviver
+from flota.launch.view import say, tell
+
+Dress = Callable[[Plan, Process], dict[str, str]]
+
+
+class LocalWorkplace:
+    """``scaling.Workplace`` of a launch that has all of its job's workers. ``dress``: what a process is told by its
+    environment; ``added``: called with each process that is new."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        crew: Crew,
+        reviver: Reviver,
+        durable: DurableFolder | None,
+        dress: Dress,
+        added: Callable[[Process], None],
+    ) -> None:
+        self._plan = plan
+        self._crew = crew
+        self._reviver = reviver
+        self._durable = durable
+        self._dress = dress
+        self._added = added
+        self._workers = {process.member.index: process for process in crew.workers}
+
+    @property
+    def workers(self) -> int:
+        return len(self._plan.workers)
+
+    def set_workers(self, workers: int) -> None:
+        before = self.workers
+        self._plan = with_workers(self._plan, workers)
+        say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
+        if self._durable is not None:
+            tell(self._durable.scaled(workers))
+        # What is started again is told the new number.
+        for member in self._plan.members:
+            if member.role == "worker" and member.index in self._workers:
+                process = self._workers[member.index]
+                process.member, process.leaving = member, False
+                self._crew.environments[process.name] = self._dress(self._plan, process)
+
+    def start_worker(self, index: int) -> str:
+        process = self._workers.get(index)
+        if process is None:
+            member = next(one for one in self._plan.members if one.role == "worker" and one.index == index)
+            process = self._workers[index] = self._crew.add_worker(member)
+            self._added(process)
+        self._crew.environments[process.name] = self._dress(self._plan, process)
+        process.leaving = False
+        self._crew.coming.add(index)
+        self._reviver.start_new(process)
+        line = f"{process.name} is started: {process.log}"
+        say(line)
+        return line
+
+    def ask_to_leave(self, index: int) -> None:
+        process = self._workers[index]
+        process.leaving = True
+        process.due = None
+        if index in self._crew.coming:
+            self._crew.coming.discard(index)
+            process.signal(signal.SIGTERM)
+
+    def runs(self, index: int) -> bool:
+        return self._workers[index].running or self._workers[index].waiting
+
+    def joined(self, index: int) -> bool:
+        joined = self._crew.progress.workers[index].joined
+        if joined and index in self._crew.coming:
+            self._crew.coming.discard(index)
+            say(f"worker {index} has joined")
+        return joined
+
+    def said_goodbye(self, index: int) -> bool:
+        return self._crew.progress.workers[index].left
+
+    def send_envoy(self, *words: str) -> Envoy:
+        try:
+            return Envoy(self._crew.environments[self._crew.workers[0].name], *words)
+        except OSError as error:
+            return NoEnvoy(error)
