@@ -276,6 +276,7 @@ def slurm_allocation() -> Allocation | None:
 class Node:
     name: str  # as the engine knows it
     first: bool
+    by_mpirun: bool
 
 
 def leave_engine() -> Node:
@@ -288,4 +289,4 @@ def leave_engine() -> Node:
         os.environ[POD_IP] = node  # the lists are of Slurm's names, whatever the host calls itself
     for variable in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PRTE_", "SLURM_"))]:
         del os.environ[variable]
-    return Node(node or socket.gethostname(), place == "0")
+    return Node(node or socket.gethostname(), place == "0", rank is not None)

@@ -14,6 +14,7 @@ from typing import TextIO, cast
 
 from flota import config
 from flota.launch.command import main as launch
+from flota.launch.starting import end_with_parent
 
 
 def _all(_: str) -> bool:
@@ -53,6 +54,8 @@ class Labelled(io.TextIOBase):
 
 def main(argv: Sequence[str] | None = None) -> int:
     node = config.leave_engine()
+    if node.by_mpirun:  # whose daemon, when it is killed, ends nothing itself
+        end_with_parent()
     signal.signal(signal.SIGUSR1, lambda *_: os.kill(os.getpid(), signal.SIGTERM))  # what mpirun passes on
     # The tables of what is in effect are the same everywhere: those of the first host are shown.
     out, error = sys.stdout, sys.stderr

@@ -16,11 +16,17 @@ from flota.errors import SystemFailure
 from flota.launch.signals import Signals
 from flota.launch.view import say
 
+_LOOK = 0.2  # seconds between looks, when no signal wakes this
+_SPARE = 5.0  # seconds that an engine may take beyond what the hosts' launches do
+
+
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
-_LOOK = 0.2  # seconds between looks, when no signal wakes this
-_SPARE = 5.0  # seconds that an engine may take beyond what the hosts' launches do
+
+def end_with_parent() -> None:
+    """The kernel sends this process SIGTERM when the one that started it has ended, in whatever way."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def find(program: str, what: str, get: str) -> str:
@@ -41,7 +47,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], stop: Callable[[
     launcher = os.getpid()
 
     def end_with_launcher() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        end_with_parent()
         if os.getppid() != launcher:
             os._exit(1)
 
