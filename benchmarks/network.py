@@ -176,10 +176,11 @@ def main() -> None:
             found[network] = {}
             for what in arguments.only:
                 number += 1
-                found[network].update(measure(hosts, folder, what, arguments.seconds, number))
-            for name, value in found[network].items():
-                unit = "samples/s" if name in STEPS else "rows/s"
-                print(f"{network:16} {name:16} {value:12,.0f} {unit}", flush=True)
+                measured = measure(hosts, folder, what, arguments.seconds, number)
+                for name, value in measured.items():
+                    unit = "samples/s" if name in STEPS else "rows/s"
+                    print(f"{network:16} {name:16} {value:12,.0f} {unit}", flush=True)
+                found[network].update(measured)
     print(json.dumps({"benchmark": "network", "found": found}))
 
 
