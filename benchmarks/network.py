@@ -1,9 +1,10 @@
 """Pulls, pushes and whole training steps over a network: round trips of 0, 10 and 100 ms, and 1% of packets lost.
 
 One server and one worker on two hosts made of network namespaces (tests/engines/hosts.py; it needs root), TLS between
-them. Pulls and pushes are of 13,312 rows of 16 floats, one after another and with 1 and 8 under way; training steps are
-those of train_ctr.py (26 features, dim 10, 400-400-400, batch 512). "8 ahead" is
-``flota.prefetch(…, depth=8)`` with ``flota.Async(thread_pool_size=8, send_queue_size=32, independent_recv_thread=True)``.
+them. Pulls and pushes are of 13,312 rows of 16 floats, one after another and with 1 and 8 under way; training steps
+are those of train_ctr.py (26 features, dim 10, 400-400-400, batch 512). "8 ahead" is
+``flota.prefetch(…, depth=8)`` with
+``flota.Async(thread_pool_size=8, send_queue_size=32, independent_recv_thread=True)``.
 """
 
 from __future__ import annotations
@@ -132,7 +133,8 @@ def measure(hosts: Any, folder: Path, what: str, seconds: float, number: int) ->
     launches = [
         host.start(
             [sys.executable, "-m", "flota.launch", f"--servers={first}", f"--workers={second}", "--no_durable",
-             f"--log_dir={folder}/log-{number}-{host.name}", __file__, "--work", what, "--seconds", seconds, "--out", out],
+             f"--log_dir={folder}/log-{number}-{host.name}", __file__, "--work", what, "--seconds", seconds,
+             "--out", out],
             env={**environment, "POD_IP": host.address},
         )
         for host in hosts

@@ -1,5 +1,8 @@
 #include "client/background.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/interrupt.h"
 
 namespace flota {
@@ -37,8 +40,7 @@ std::shared_ptr<Pending> Background::run(std::function<Result<void>()> call) {
       return pending;
     }
     tasks_.push_back({std::move(call), pending});
-    const size_t useful = long_ ? most_ : 1;
-    if (threads_.size() < useful && busy_ + tasks_.size() > threads_.size()) threads_.emplace_back([this] { loop(); });
+    add_threads();
   }
   changed_.notify_all();
   return pending;
@@ -60,6 +62,11 @@ void Background::stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
+void Background::add_threads() {
+  const size_t useful = std::min(long_ ? most_ : 1, busy_ + tasks_.size());
+  while (!stopping_ && threads_.size() < useful) threads_.emplace_back([this] { loop(); });
+}
+
 void Background::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -72,13 +79,19 @@ void Background::loop() {
     ++busy_;
     lock.unlock();
     const auto began = Deadline::Clock::now();
-    task.pending->finish(task.call());
+    Result<void> outcome = task.call();
+    const bool took_long = most_ > 1 && Deadline::Clock::now() - began >= kLong;
+    lock.lock();
+    // Before anybody hears of the outcome, and hands in the next call.
+    long_ = took_long;
+    --busy_;
+    add_threads();
+    if (!tasks_.empty() || stopping_) changed_.notify_all();
+    lock.unlock();
+    task.pending->finish(std::move(outcome));
     // The call holds the caller's arrays: let go of them before the next wait.
     task = {};
     lock.lock();
-    --busy_;
-    long_ = most_ > 1 && Deadline::Clock::now() - began >= kLong;
-    if (!tasks_.empty() || stopping_) changed_.notify_all();
   }
 }
 

@@ -56,6 +56,8 @@ class Background {
     std::shared_ptr<Pending> pending;
   };
   void loop();
+  // As many as are of use now. Requires: the lock.
+  void add_threads();
 
   const size_t most_;
   mutable std::mutex mutex_;

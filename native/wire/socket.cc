@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 // message; asking poll() first costs two.
 constexpr milliseconds kSlice(250);
 
-// How long one attempt to connect may take. The kernel repeats its question after 1, 3, 7, … s: later than a new attempt.
+// How long one attempt to connect may take. The kernel repeats its question after 1, 3, 7, … s: later than a new
+// attempt.
 constexpr milliseconds kAttempt(2000);
 
 struct AddressInfoDeleter {
@@ -122,9 +123,9 @@ void tune_accepted(int fd) {
   set_tcp(fd, TCP_USER_TIMEOUT, kGivenUpMs);
 }
 
-// Clients are: somebody waits. After a break, TCP asks again at twice the time that it waited before, so that a cable that
-// was out for 10 s is noticed to be back up to 10 s later, and one of whose sides has nothing to send notices nothing at
-// all. A connection that has been dead for five seconds is given up, and a new one is tried for every two.
+// Clients are: somebody waits. After a break, TCP asks again at twice the time that it waited before, so that a cable
+// that was out for 10 s is noticed to be back up to 10 s later, and one of whose sides has nothing to send notices
+// nothing at all. A connection that has been dead for five seconds is given up, and a new one is tried for every two.
 void tune_connected(int fd) {
   constexpr int kGivenUpMs = 5000;
   tune_tcp(fd, 3, 1, 5);

@@ -163,15 +163,15 @@ def restarts() -> int:
     return int(text)
 
 
+def forwarded() -> dict[str, str]:
+    """What is set here of the settings that processes of the same job on other hosts are to have as well."""
+    return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
+
+
 def endpoints_file() -> str:
     """The file in which the launcher says where the job's servers are by now, a line each: ``FLOTA_ENDPOINTS_FILE``, or
     nothing where none of them moves."""
     return os.environ.get(ENDPOINTS_FILE, "")
-
-
-def forwarded() -> dict[str, str]:
-    """What is set here of the settings that processes of the same job on other hosts are to have as well."""
-    return {name: os.environ[name] for name in _FORWARDED if os.environ.get(name)}
 
 
 def child_environment(**settings: str) -> dict[str, str]:

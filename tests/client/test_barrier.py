@@ -61,6 +61,15 @@ def test_many_missing_are_counted(client, name):
         client.barrier(name, rank=0, world=100, timeout=0.1)
 
 
+def test_where_the_missing_are_is_said_where_it_is_known(client, name):
+    client.workers = ["10.0.0.1:6170", "10.0.0.2:6170", "10.0.0.3:6170"]
+    with pytest.raises(DeadlineExceeded, match=r"worker 1 is on 10\.0\.0\.2, worker 2 is on 10\.0\.0\.3$"):
+        client.barrier(name, rank=0, world=3, timeout=0.1)
+    client.workers = ["127.0.0.1:6170", "127.0.0.1:6171"]  # all here: that says nothing
+    with pytest.raises(DeadlineExceeded, match=r"\(deadline 0\.1 s\)$"):
+        client.barrier(name, rank=0, world=2, timeout=0.1)
+
+
 def test_who_gave_up_can_come_again(workers, name):
     with pytest.raises(DeadlineExceeded, match="waited in vain for worker 1 of 2"):
         workers[0].barrier(name, rank=0, world=2, timeout=0.1)

@@ -96,3 +96,26 @@ def test_a_handler_that_does_not_raise_does_not_end_the_wait(silent):
         assert seen == [signal.SIGUSR1]
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_process_ends_in_order_while_its_threads_wait_for_a_silent_server(silent):
+    program = f"""
+import threading, time
+from flota import Client
+client = Client({silent.endpoints!r}, secret={silent.secret!r}, timeout=30)
+print("connected", flush=True)
+input()
+threading.Thread(target=client.statistics, daemon=True).start()
+while threading.active_count() < 2: pass
+time.sleep(0.5)  # it waits, by now
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"connected\n"
+        silent.pause(1)
+        try:
+            began = time.monotonic()
+            process.communicate(b"\n", timeout=20)
+            assert process.returncode == 0
+            assert time.monotonic() - began < 10
+        finally:
+            silent.resume(1)

@@ -70,7 +70,7 @@ def test_a_cable_that_is_out_for_ten_seconds_costs_the_job_these_seconds(hosts, 
 
 def test_a_host_that_is_gone_for_good_is_named(hosts, start):
     sync = start("sync", steps=1000, timeout=4, arguments=["--max_restarts=0"])
-    async_ = start("async", steps=300, timeout=4, files=8, arguments=["--max_restarts=0"])
+    async_ = start("async", steps=150, timeout=4, files=8, arguments=["--max_restarts=0"])
     for job in (sync, async_):
         job.wait_for_step(20)
     hosts.cut(hosts[2])
@@ -87,10 +87,10 @@ def test_a_host_that_is_gone_for_good_is_named(hosts, start):
 
 
 def test_a_tenth_of_a_second_and_lost_packets_change_no_bit_of_a_sync_job(hosts, start):
-    near = start("sync", steps=20, pace=0)
+    near = start("sync", steps=12, pace=0)
     assert set(near.wait().values()) == {0}, near.output
     hosts.slow(hosts[1], 100, loss=0.01)
     hosts.slow(hosts[2], 100, loss=0.01, seed=1)
-    far = start("sync", steps=20, pace=0)
+    far = start("sync", steps=12, pace=0)
     assert set(far.wait().values()) == {0}, far.output
     assert far.result() == near.result()

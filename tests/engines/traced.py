@@ -17,7 +17,7 @@ BATCH = 10
 
 
 class TracedJob:
-    """``servers`` and ``workers``: the hosts of each; a worker makes ``steps`` steps, one in ``pace`` seconds at most."""
+    """``servers`` and ``workers``: the hosts of each; a worker makes ``steps`` steps of ``pace`` seconds and more."""
 
     def __init__(
         self, folder, mode, servers, workers, *, steps=100, pace=0.02, timeout=30.0, files=0, certificates=None,

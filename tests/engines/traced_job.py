@@ -1,8 +1,8 @@
 """A job for tests of bad networks: what it ends with tells what was lost, doubled or done in another order.
 
 Each sample is a key of its own in the table "counts", with a gradient of 1: by SGD with a learning rate of 1 its row is
-minus the number of times that the servers have learnt from it (in sync and geo divided by the number of workers). Beside
-it a small model learns in the ordinary way, so that a run in sync mode can be compared bit for bit with another.
+minus the number of times that the servers have learnt from it (in sync and geo divided by the number of workers).
+Beside it a small model learns in the ordinary way, so that a run in sync mode can be compared bit for bit with another.
 """
 
 import json

@@ -58,6 +58,7 @@ def main(pace, max_staleness=None, epochs=2):
             seen += len(batch["key"])
             if flota.worker_num() != numbers[-1]:
                 numbers.append(flota.worker_num())
+                Path(f"numbers.{flota.worker_index()}.{numbers[-1]}").touch()
             take_time(pace)
         totals.append(flota.all_reduce(seen).item())
     if flota.is_first_worker():

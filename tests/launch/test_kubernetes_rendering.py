@@ -82,9 +82,16 @@ def check(thing):
             kubernetes_validate.validate(one, release, strict=True)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "flags", [[], ALL, ["--insecure"], ["--secret=ads-secret"]], ids=["few", "all", "insecure", "own"]
+    ("form", "flags"),
+    [
+        ("statefulset", []),
+        ("statefulset", ALL),
+        ("statefulset", ["--insecure"]),
+        ("statefulset", ["--secret=ads-secret"]),
+        ("jobset", ALL),
+    ],
+    ids=["few", "all", "insecure", "own", "jobset"],
 )
 def test_three_releases_of_kubernetes_take_every_object(form, flags):
     objects = rendered(f"--form={form}", *flags, secret={"secret": "x" * 32})

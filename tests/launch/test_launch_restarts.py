@@ -17,6 +17,7 @@ from flota.launch.hosts import Endpoint, free_ports
 from flota.launch.plan import Member
 from flota.launch.processes import Process
 from flota.launch.restarts import FORGIVEN_AFTER, OWN_ERROR_WITHIN, Ending, judge
+from flota.report import NOBODY_LEFT
 from waiting import wait_until
 
 # --- what is decided ---
@@ -50,6 +51,11 @@ def test_what_a_signal_ended_is_started_again(status):
 def test_what_would_come_again_ends_the_job(status, how, reason):
     judged = verdict(status, **how)
     assert (judged.again, judged.reason) == (False, reason)
+
+
+def test_a_server_that_nobody_came_back_to_is_not_started_again():
+    judged = verdict(NOBODY_LEFT, role="server", ran=OWN_ERROR_WITHIN + 1)
+    assert (judged.again, judged.reason) == (False, "it had waited for workers, and none came back")
 
 
 def test_an_error_that_may_pass_is_worth_another_start():

@@ -29,11 +29,8 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}  # by name; whoever starts them says
         self.has_trained = False
         self.coming: set[int] = set()  # workers that are to join a job that runs, and have not
-        self._logs, self._guard, self._restarts = logs, guard, restarts
+        self._logs, self._restarts = logs, restarts
         self._arguments = plan.arguments
-
-    def _make(self, member: Member, log: Path, starts_before: int) -> Process:
-        return Process(member, log, self._guard, starts_before)
 
     def add_worker(self, member: Member) -> Process:
         process = self._make(member, _log(self._logs, member), self._restarts.get(member.name, 0))
@@ -41,6 +38,9 @@ class Crew:
         self.workers.append(process)
         self.progress.expect(member.index)
         return process
+
+    def _make(self, member: Member, log: Path, starts_before: int) -> Process:
+        return Process(member, log, self._guard, starts_before)
 
     def start(self, process: Process) -> None:
         arguments = self._arguments

@@ -121,17 +121,22 @@ class Launch:
     def _show_worker(self, worker: Process) -> None:
         self._job.processes.insert(len(self._crew.workers) - 1, worker)
 
+    def _why_fixed(self) -> str:
+        """Why this launch cannot change the number of workers; empty where it can."""
+        if self._plan.alone:
+            return ""
+        return (
+            "this job runs on several hosts, and each launch looks after its own: give the servers' addresses with "
+            "--servers, and start or stop the workers by hand"
+        )
+
     def _hear_questions(self) -> None:
         for question, asker in self._control.questions():
             workers = question.get("scale")
             if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
                 asker.end("this launch does not know that question: it may be of another version of flota", done=False)
-            elif not self._plan.alone:
-                asker.end(
-                    "this job runs on several hosts, and each launch looks after its own: give the servers' addresses "
-                    "with --servers, and start or stop the workers by hand",
-                    done=False,
-                )
+            elif fixed := self._why_fixed():
+                asker.end(fixed, done=False)
             else:
                 self._scaling.ask(workers, asker)
 

@@ -1,4 +1,4 @@
-"""``--on ray``: a Ray cluster that runs already."""
+"""``--on ray``: a Ray cluster."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ RAY = Engine(
         Flag("--server_memory_mb", "MiB of memory that Ray sets aside for each server (default: none)", "M",
              above_zero),
         Flag("--worker_memory_mb", "MiB of memory for each worker (default: none)", "M", above_zero),
-        Flag("--ray_wait", "seconds to wait for room, and for a place that does not answer (default: 120)", "SECONDS",
-             above_zero, 120.0),
-        Flag("--job_dispatch_package", "folder that is sent to every node (default: the script's)", "DIR", default=""),
+        Flag("--ray_wait", "seconds to wait for room, and for a place that does not answer (default: 120)",
+             "SECONDS", above_zero, 120.0),
+        Flag("--job_dispatch_package", "folder that is sent to every node (default: the script's)", "DIR",
+             default=""),
         Flag("--job_workspace", "folder that every node has already, with the script in it: nothing is sent", "DIR",
              default=""),
     ),

@@ -9,6 +9,7 @@ import subprocess
 from flota.errors import InvalidArgument
 from flota.launch.kubernetes.cluster import JOBSETS, RUNNING, JobFound, Pod, look, names, remove
 from flota.launch.kubernetes.kubectl import Kubectl
+from flota.launch.kubernetes.values import job_name
 from flota.launch.view import show
 
 _MEMBER = re.compile(r"(server|worker)[-. ]?(\d+)")
@@ -16,6 +17,8 @@ _MEMBER = re.compile(r"(server|worker)[-. ]?(\d+)")
 
 def place(given: argparse.Namespace) -> Kubectl:
     """Which cluster and namespace the command is about."""
+    if given.name:
+        job_name("NAME", given.name)
     return Kubectl(given.context, given.namespace)
 
 

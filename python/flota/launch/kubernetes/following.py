@@ -63,9 +63,12 @@ class Stream:
         """Shows what has come, and ends."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STREAM_ENDS)
+        self.kill()
+        self._thread.join(_STREAM_ENDS)
+
+    def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._thread.join(_STREAM_ENDS)
 
 
 class Following:
@@ -80,6 +83,13 @@ class Following:
 
     def run(self) -> int:
         """Returns the command's exit status."""
+        try:
+            return self._run()
+        finally:
+            for stream in self._streams.values():
+                stream.kill()
+
+    def _run(self) -> int:
         while True:
             self._hear()
             if self._signals.received:

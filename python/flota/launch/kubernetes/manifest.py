@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,16 @@ from flota.launch.kubernetes.pods import Object
 
 if TYPE_CHECKING:
     from yaml import SafeDumper
+
+# Every parser of YAML takes these for text. Of others some do not: 1e-3 is text to Python's, and a number to kubectl's.
+_TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"}
+
+
+def _style(value: str) -> str | None:
+    if "\n" in value:
+        return "|"
+    return None if _TEXT.fullmatch(value) and value.lower() not in _WORDS else '"'
 
 
 def _dumper() -> type[SafeDumper]:
@@ -22,7 +33,7 @@ def _dumper() -> type[SafeDumper]:
             super().increase_indent(flow, False)
 
     def text(dumper: SafeDumper, value: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=_style(value))
 
     Dumper.add_representer(str, text)
     return Dumper

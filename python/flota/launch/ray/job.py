@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,13 +16,13 @@ from flota.launch.ray.keeping import Keeping
 from flota.launch.ray.protection import Protection, check_protection
 from flota.launch.ray.settings import Settings, read_settings
 from flota.launch.signals import Signals
-from flota.launch.view import kind_of_view, make_view, say, show
+from flota.launch.view import Job, View, kind_of_view, make_view, say, show
 
 
 def run(asked: Arguments) -> int:
     if find_spec("ray") is None:
         raise InvalidArgument("--on ray needs Ray, which is not installed: pip install 'flota[ray]'")
-    view = kind_of_view(asked.view)
+    view = functools.partial(make_view, kind_of_view(asked.view))
     check_protection(asked)
     with contextlib.ExitStack() as held:
         keeping = held.enter_context(contextlib.closing(Keeping(asked)))
@@ -38,7 +40,7 @@ class _Run:
         self._keeping = keeping
         self._held = held
 
-    def run(self, view: str) -> int:
+    def run(self, view: Callable[[Job], View]) -> int:
         # Ray takes half a second to import: what is refused above is refused before.
         from flota.launch.ray import cluster, placing
         from flota.launch.ray.crew import RayCrew
@@ -67,9 +69,7 @@ class _Run:
         folder = self._held.enter_context(private_folder())
         protection = Protection(asked, [server.address for server in plan.servers], folder)
         crew = RayCrew(plan, settings, folder, taken, keeping, protection)
-        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(
-            lambda job: make_view(view, job)
-        )
+        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(view)
 
     def _left_out(self) -> list[str]:
         """What of the script's folder is not sent: what this launch itself writes there."""

@@ -58,9 +58,8 @@ class RayLaunch(Launch):
             if not self._signals.received:
                 crew.start(process)
 
-    def _hear_questions(self) -> None:
-        for _, asker in self._control.questions():
-            asker.end("a job on Ray has the workers that it began with: start it anew with other numbers", done=False)
+    def _why_fixed(self) -> str:
+        return "this job's workers are in the seats that Ray has set aside for it, and there are no others"
 
     def _tell_failure(self, failed: Sequence[Process]) -> None:
         super()._tell_failure(failed)

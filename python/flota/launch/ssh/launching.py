@@ -7,7 +7,7 @@ import functools
 import secrets
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
@@ -22,7 +22,7 @@ from flota.launch.ssh.copies import Copies
 from flota.launch.ssh.dispatch import dispatch
 from flota.launch.ssh.inventory import read_hosts
 from flota.launch.ssh.node import Node
-from flota.launch.ssh.package import entries
+from flota.launch.ssh.package import RESERVED, entries
 from flota.launch.ssh.placing import endpoints, shares
 from flota.launch.ssh.running import END, Run
 from flota.launch.ssh.showing import Shown
@@ -154,15 +154,12 @@ def _start(
         shared = len(groups[node]) > 1 or Path(asked.log_dir).is_absolute()
         logs = str(Path(asked.log_dir) / node.name) if shared else asked.log_dir
         node.logs = str(Path(asked.log_dir) / node.name)
-        here = Path(node.workspace) / logs
-        mine = (Path(node.workspace) / f".flota-mark-{identity}-{node.index}").exists() and (
-            here.resolve() == Path(node.logs).resolve()
-        )
-        if not mine:  # else what the node writes is here already
+        note = f"{logs}/nodefile" if len(groups[node]) > 1 else "nodefile"
+        with _marked(Path(node.logs), f"{RESERVED}head-{identity}") as mark:
+            answer = node.ask("run", _RUN, spec=starting.spec(job, node, logs, note, mark))
+        if not answer["logs_are_here"]:
             node.copies = Copies(Path(node.logs), go_on=asked.resume)
             node.copies.make_links(node.share.servers, node.share.workers)
-        note = f"{logs}/nodefile" if len(groups[node]) > 1 else "nodefile"
-        node.ask("run", _RUN, spec=starting.spec(job, node, logs, note, send_logs=not mine))
 
     results = on_each(nodes, start, signals)
     wrong = [f"  {node.name}: {result}" for node, result in results.items() if isinstance(result, FlotaError)]
@@ -170,6 +167,22 @@ def _start(
         begun = [node for node, result in results.items() if not isinstance(result, FlotaError)]
         Run(job, begun, signals, Shown("", begun, Path(), 0), END).abandon()
         raise SystemFailure("the job ended as it began, for not all hosts could start their part:\n" + "\n".join(wrong))
+
+
+@contextlib.contextmanager
+def _marked(folder: Path, name: str) -> Iterator[str]:
+    """A file in the head's folder of a node's logs: a node that sees it in its own writes there already, and what it
+    would send would come back to it."""
+    mark = folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError as error:
+        raise SystemFailure(f"--log_dir: {error.strerror}: {error.filename}") from error
+    try:
+        yield name
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def _run(asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Signals, view: object) -> int:

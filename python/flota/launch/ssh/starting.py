@@ -83,8 +83,9 @@ def _read(folder: Path) -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="ascii") for name in names}
 
 
-def spec(job: Job, node: Node, logs: str, note: str, *, send_logs: bool) -> dict[str, Any]:
-    """What ``agent.keeper.Spec`` is made of. ``logs``, ``note``: a folder and a file of the workspace."""
+def spec(job: Job, node: Node, logs: str, note: str, mark: str) -> dict[str, Any]:
+    """What ``agent.keeper.Spec`` is made of. ``logs``, ``note``: a folder and a file of the workspace; ``mark``: a file
+    in ``logs``, if the head has its copies there."""
     arguments, share = job.arguments, node.share
     wanted = (*(_FOR_SERVERS if share.servers else ()), *(_FOR_WORKERS if share.workers else ()))
     insecure = {config.INSECURE: "1"} if arguments.insecure or config.insecure() else {}
@@ -102,7 +103,7 @@ def spec(job: Job, node: Node, logs: str, note: str, *, send_logs: bool) -> dict
         "lost_after": job.lost_after,
         "beat": job.beat,
         "resume": arguments.resume,
-        "send_logs": send_logs,
+        "mark": mark,
         "heralds": {
             "TRAINING_ROLE": "TRAINER",
             "PADDLE_PSERVERS_IP_PORT_LIST": _list(job.servers),

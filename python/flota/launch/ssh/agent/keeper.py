@@ -17,7 +17,6 @@ import signal
 import socket
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ from flota.launch.guard import Guard
 from flota.launch.heralds import Herald
 from flota.launch.signals import Signals
 from flota.launch.ssh.agent.parts import Part, state
+from flota.launch.ssh.agent.peer import Peer
 from flota.launch.ssh.agent.preparing import Preparation
+from flota.launch.ssh.agent.spec import Spec
 from flota.launch.ssh.agent.tails import Tails, make_links, remove_logs
-from flota.launch.ssh.protocol import BANNER, MAX_PAYLOAD, Decoder, Message, Nonsense, encode
+from flota.launch.ssh.protocol import BANNER, Message, Nonsense, encode
 
 _TICK = 0.1
 _PREPARING_SILENCE = 600.0  # a launch may be busy with other nodes; nothing runs here yet
@@ -37,27 +38,6 @@ _PIECE = 1 << 16  # bytes of a log in a message
 _WAITING = 1 << 18  # bytes that wait to be sent, beyond which no more of the logs is read
 _HELD_BACK = 10.0  # seconds that an end may wait for the last of the logs to be sent
 _MAX_TOLD = 2000  # lines that are kept for a launch that comes back
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What the node is to run, as the launch says it."""
-
-    argv: list[str]  # flags of flota launch
-    environment: dict[str, str]  # of each part, the secret among it
-    addresses: list[str]  # as the job knows this host; several where it took over another's
-    logs: str  # folder, from the workspace on
-    servers: list[int]
-    workers: list[int]
-    node: int
-    note: str  # where the node's number is written down, from the workspace on
-    certs: dict[str, str]  # PEM files by name
-    timeout: float
-    lost_after: float
-    beat: float  # seconds between two signs of life
-    resume: bool
-    send_logs: bool
-    heralds: dict[str, str]  # what whoever speaks for a worker is told, beside its number
 
 
 class Keeper:
@@ -78,7 +58,7 @@ class Keeper:
         self._told: list[tuple[str, bool]] = []  # lines, and whether a launch said them as events
         self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": []}
         self._heard = self._beaten = time.monotonic()
-        self._peer: _Peer | None = None
+        self._peer: Peer | None = None
         self._told_peer = 0
         self._state: Any = None  # as the peer was told last
         self._over = False
@@ -108,7 +88,7 @@ class Keeper:
 
     def _accept(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            peer = _Peer(self._listener.accept()[0])
+            peer = Peer(self._listener.accept()[0])
             self._drop()
             self._peer = peer
             self._heard = time.monotonic()
@@ -185,7 +165,7 @@ class Keeper:
         except TypeError as error:
             return encode("refused", text=f"the request run is not as it must be: {error}")
         self._preparation.close()
-        return encode("run", pid=os.getpid())
+        return encode("run", pid=os.getpid(), logs_are_here=self._tails is None)
 
     def _prepare(self, spec: Spec) -> None:
         workspace = self._preparation.workspace
@@ -195,7 +175,7 @@ class Keeper:
             remove_logs(logs)
         make_links(logs, spec.servers, spec.workers)
         (workspace / spec.note).write_text(f"{spec.node}\n", encoding="ascii")
-        if spec.send_logs:
+        if not (logs / spec.mark).exists():
             self._tails = Tails(logs)
         if spec.certs:
             certs = self._folder / "certs"
@@ -311,41 +291,3 @@ class Keeper:
         self._drop()
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class _Peer:
-    """The connection to the launch, by way of the process that SSH has started."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self.socket.setblocking(False)
-        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        self._pid = int.from_bytes(credentials[:4], "little")
-        self._decoder = Decoder()
-        self._out = bytearray()
-
-    @property
-    def waiting(self) -> int:
-        return len(self._out)
-
-    def send(self, data: bytes) -> None:
-        self._out += data
-        self.flush()
-
-    def flush(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while self._out:
-                del self._out[: self.socket.send(self._out)]
-
-    def receive(self) -> list[Message]:
-        with contextlib.suppress(BlockingIOError):
-            data = self.socket.recv(MAX_PAYLOAD)
-            if not data:
-                raise ConnectionResetError("the launch has gone")
-            return self._decoder.feed(data)
-        return []
-
-    def close(self) -> None:
-        self.socket.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self._pid, signal.SIGTERM)

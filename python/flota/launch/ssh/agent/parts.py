@@ -25,7 +25,8 @@ _MAX_FEED = 1 << 20
 _SAID = re.compile(r"INFO \S+ \S+ launch\] (.*)")  # a line that a launch said
 # Beyond its own --timeout, a launch that was told to end has this long.
 _GRACE = 10.0
-_TOLD_TO_END = 128 + signal.SIGTERM
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+_TOLD_TO_END = tuple(128 + number for number in _STOPS)
 
 
 class Part:
@@ -92,9 +93,10 @@ class Part:
         """Tells it to end: level 2 again, so that it hurries."""
         if not self.running:
             return
-        while self._signals < level:
+        while self._signals < min(level, len(_STOPS)):
+            # Two of one kind may arrive as one.
+            self._process.send_signal(_STOPS[self._signals])
             self._signals += 1
-            self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)
             self._kill_at = time.monotonic() + (timeout if self._signals == 1 else 0.0) + _GRACE
 
@@ -111,7 +113,7 @@ class Part:
         """What it has said since the last call that somebody elsewhere wants to read: events while it runs, and if it
         fails, why. With each: whether the launch said it as an event, on a line of its own."""
         limit: int | None = None  # to the end of the log
-        if self.status in (None, 0, _TOLD_TO_END):
+        if self.status in (None, 0, *_TOLD_TO_END):
             if self._begun is None:
                 return []
             limit = self._closed
