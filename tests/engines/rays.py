@@ -116,7 +116,8 @@ class Nodes:
 
 @contextlib.contextmanager
 def nodes_on_one_host(folder: Path, count: int, cpus: int) -> Iterator[Nodes]:
-    with Hosts(folder, 1, private=PRIVATE) as hosts:
+    # What a host that is switched off leaves is in a folder for temporary files that ends with the test.
+    with tempfile.TemporaryDirectory(prefix="fr-", dir="/tmp") as short, Hosts(folder, 1, private=PRIVATE) as hosts:
         host = hosts[0]
         network = host.address.rpartition(".")[0]
         addresses = [f"{network}.{100 + i}" for i in range(count)]
@@ -126,7 +127,9 @@ def nodes_on_one_host(folder: Path, count: int, cpus: int) -> Iterator[Nodes]:
         try:
             with os.fdopen(reading) as orders:
                 running = host.start(
-                    [sys.executable, NODES, cpus, host.address, *addresses], env=environment(), stdin=orders
+                    [sys.executable, NODES, cpus, host.address, *addresses],
+                    env=environment(TMPDIR=short, RAY_TMPDIR="/tmp"),
+                    stdin=orders,
                 )
             yield Nodes(host, addresses, running, writing)
         finally:
