@@ -165,7 +165,7 @@ def test_a_launch_on_slurm_says_what_is_wrong(cluster, tmp_path, who):
         [*FLOTA, "launch", "--on=slurm", "--hosts=h1", who[1]], cwd=tmp_path, env=env, capture_output=True, text=True,
         timeout=60,
     )  # fmt: skip
-    assert (done.returncode, "--hosts=h1: it is for --on mpi" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "--hosts=h1: it is for --on ssh or mpi" in done.stderr) == (2, True), done.stderr
     words = [*FLOTA, "launch", "--on=slurm", "--slurm_flags=--nodez=3", who[1]]
     assert "salloc: unrecognized option '--nodez=3'" in hosts[0].run(words, cwd=tmp_path, env=env, check=False)
     words = [*FLOTA, "launch", "--on=slurm", "--slurm_flags=--nodes=2", "--server_num=1", "--worker_num=1", who[1]]
