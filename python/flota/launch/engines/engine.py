@@ -34,7 +34,12 @@ class Flag:
         return self.name[2:]
 
 
-HOSTS = Flag("--hosts", "hosts.yaml, or h1,h2,…: where the job runs", "LIST")
+HOSTS = Flag(
+    "--hosts",
+    "user@name:port,… or a file (.yaml): the hosts; the command is given on one that reaches them all; implies --on ssh, "
+    "unless --on mpi is given",
+    "LIST",
+)
 
 
 @dataclass(frozen=True)

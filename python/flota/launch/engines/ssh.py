@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flota.launch.engines.engine import JOB, Engine, Flag
+from flota.launch.engines.engine import HOSTS, JOB, Engine, Flag
 from flota.launch.parser import above_zero, one_of, port
 
 SSH = Engine(
@@ -14,8 +14,7 @@ SSH = Engine(
         "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
     },
     (
-        Flag("--hosts", "user@name:port,… or a file (.yaml): the hosts; the command is given on one that reaches them "
-             "all; implies --on ssh"),
+        HOSTS,
         Flag("--job_dispatch_package", "folder that is copied to every host, with the script in it; only what changed "
              "is sent", "DIR"),
         Flag("--job_workspace", "folder on every host that the job runs in (default: of a package ~/flota-jobs/NAME, "
