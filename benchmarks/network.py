@@ -98,9 +98,11 @@ def steps(model: torch.nn.Module, optimizer: Any, ahead: int, seconds: float) ->
             optimizer.step()
             done += 1
             if done == warm_up:
+                optimizer.communicator.settle()
                 started = time.perf_counter()
             if done > warm_up and time.perf_counter() - started >= seconds:
                 break
+    optimizer.communicator.settle()  # what is still in the queue counts when it has arrived
     return (done - warm_up) * train_ctr.BATCH / (time.perf_counter() - started)
 
 
