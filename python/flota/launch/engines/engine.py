@@ -36,8 +36,8 @@ class Flag:
 
 HOSTS = Flag(
     "--hosts",
-    "user@name:port,… or a file (.yaml): the hosts; the command is given on one that reaches them all; implies --on ssh, "
-    "unless --on mpi is given",
+    "user@name:port,… or a file (.yaml): the hosts; the command is given on one that reaches them all; implies --on "
+    "ssh, unless --on mpi is given",
     "LIST",
 )
 
