@@ -1,5 +1,6 @@
 """Where a secret could be seen, and is not: command lines, logs, messages, tracebacks, other users' reach."""
 
+import json
 import os
 import re
 import socket
@@ -13,7 +14,7 @@ import pytest
 
 from flota import Client, config
 from flota.errors import FlotaError, InvalidArgument
-from flota.roles import mpi, places
+from flota.roles import places, ranks
 from flota.roles.secret import use_own_secret
 from flota.testing import LocalCluster
 from raw_peer import RawPeer
@@ -107,27 +108,24 @@ def test_the_user_s_own_secret_was_never_readable_by_others(monkeypatch, tmp_pat
     assert re.fullmatch(r"[0-9a-f]{64}\n", file.read_text())
 
 
-def test_ranks_tell_each_other_in_files_of_their_own(tmp_path):
-    before = os.umask(0)
-    try:
-        told = mpi._exchange_in(tmp_path, 0, 1, {"server": "127.0.0.1:7164", "secret": SECRET})
-    finally:
-        os.umask(before)
-    assert told[0]["secret"] == SECRET
-    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
-
-
 def test_ranks_tell_each_other_in_text():
+    class Request:
+        def Test(self):  # noqa: N802
+            return True
+
     class World:
         """mpi4py's communicator of two ranks, as far as buffers go."""
 
-        def Allgather(self, said, told):  # noqa: N802
+        def Iallgather(self, said, told):  # noqa: N802
             told[:] = bytes(said) * 2
+            return Request()
 
-    mine = {"server": "10.0.0.1:7164", "secret": SECRET}
-    assert mpi._gather(World(), 2, mine) == [mine, mine]
-    with pytest.raises(InvalidArgument, match="too long"):
-        mpi._gather(World(), 2, {"server": "x" * 2000})
+    mine = json.dumps({"server": "10.0.0.1:7164", "secret": SECRET})
+    told = ranks.OverMpi4py(0, 2, World())
+    assert told.gather("place", mine) == [mine, mine]
+    with pytest.raises(InvalidArgument, match="more to say than") as refused:
+        told.gather("place", SECRET * 1000)
+    assert SECRET not in str(refused.value)
 
 
 # --- the exchange of places, which pservers of 0.10 have before they serve ---

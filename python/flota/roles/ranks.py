@@ -39,7 +39,7 @@ class Ranks(ABC):
         """What rank 0 says; what others say is ignored."""
 
 
-class _OverPmix(Ranks):
+class OverPmix(Ranks):
     def __init__(self, rank: int, size: int, connection: pmix.Pmix) -> None:
         super().__init__(rank, size)
         self._pmix = connection
@@ -70,7 +70,7 @@ class _OverPmix(Ranks):
         return f"rank {who}{more}: every rank must call init()" if missing else "others that were there before"
 
 
-class _OverMpi4py(Ranks):
+class OverMpi4py(Ranks):
     """As text in buffers of one size: mpi4py would pickle objects, and no code travels here."""
 
     def __init__(self, rank: int, size: int, world: Any) -> None:
@@ -80,7 +80,7 @@ class _OverMpi4py(Ranks):
     def gather(self, name: str, text: str) -> list[str]:
         said = text.encode().ljust(_SAID)
         if len(said) > _SAID:
-            raise InvalidArgument(f"rank {self.rank} has more to say than {_SAID} bytes: {text[:60]}…")
+            raise InvalidArgument(f"rank {self.rank} has more to say than {_SAID} bytes of its {name}: {len(said)}")
         told = bytearray(_SAID * self.size)
         request = self._world.Iallgather(said, told)
         end = time.monotonic() + config.default_timeout()
@@ -98,9 +98,9 @@ def all_ranks(rank: int, size: int) -> Ranks:
     """The ranks of the job of which this is one."""
     library = pmix.load()
     if library is not None:
-        return _OverPmix(rank, size, pmix.Pmix(library))
+        return OverPmix(rank, size, pmix.Pmix(library))
     if find_spec("mpi4py") is not None:
-        return _OverMpi4py(rank, size, _wait_until_every_rank_calls_init())
+        return OverMpi4py(rank, size, _wait_until_every_rank_calls_init())
     raise InvalidArgument(
         "ranks tell each other their addresses over PMIx or mpi4py, and here is neither: make libpmix.so.2, which "
         "comes with Open MPI, known to the linker (LD_LIBRARY_PATH), or pip install mpi4py"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flota.launch.kubernetes.pods import Object
 
 if TYPE_CHECKING:
-    from yaml import SafeDumper
+    import yaml
 
 # Every parser of YAML takes these for text. Of others some do not: 1e-3 is text to Python's, and a number to kubectl's.
 _TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")
@@ -22,7 +22,7 @@ def _style(value: str) -> str | None:
     return None if _TEXT.fullmatch(value) and value.lower() not in _WORDS else '"'
 
 
-def _dumper() -> type[SafeDumper]:
+def _dumper() -> type[yaml.SafeDumper]:
     import yaml  # not before something is rendered
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml has no types
@@ -32,7 +32,7 @@ def _dumper() -> type[SafeDumper]:
         def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
             super().increase_indent(flow, False)
 
-    def text(dumper: SafeDumper, value: str) -> Any:
+    def text(dumper: yaml.SafeDumper, value: str) -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=_style(value))
 
     Dumper.add_representer(str, text)
