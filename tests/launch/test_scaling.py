@@ -26,6 +26,7 @@ from flota import _core, config, report
 PARTS, MODES = _core.TeamPart, _core.TeamMode
 
 def join(mode=MODES.asynchronous, part=PARTS.join):
+    Path(f"gone.{me}").unlink(missing_ok=True)
     options = _core.ClientOptions()
     options.endpoints, options.secret, options.worker = servers, config.job_secret(), index + 1
     client = _core.Client.connect(options, 10_000)
@@ -42,9 +43,17 @@ def work(client):
             client.team(PARTS.leave, 10_000, index)
             report.left()
             print("goodbye", flush=True)
-            return
+            break
         time.sleep(0.02)
-    report.finished()
+    else:
+        report.finished()
+    Path(f"gone.{me}").touch()
+
+def needed():
+    for file in Path("pids").glob("worker.?"):
+        if Path("/proc", file.read_text()).exists() and not Path(f"gone.{file.name}").exists():
+            return True
+    return False
 
 def serve():
     options = _core.ServerOptions()
@@ -54,7 +63,7 @@ def serve():
     keep_server(options)
     server = _core.Server.start(options)
     ready()
-    while not Path("end").exists() or Path("pids/worker.0").exists() and not Path("ended").exists():
+    while not Path("end").exists() or needed():
         time.sleep(0.02)
     server.stop()
 """
@@ -63,8 +72,6 @@ if is_server:
     serve()
 else:
     work(join())
-    if index == 0:
-        Path("ended").touch()
 """
 
 
@@ -224,8 +231,6 @@ elif index == 2:
     sys.exit("no such device")
 else:
     work(join())
-    if index == 0:
-        Path("ended").touch()
 """
     launch = start(script, "--worker_num=1", "--server_num=1")
     pid_of(launch, "worker.0")
@@ -248,7 +253,6 @@ elif index == 1:
     time.sleep(600)
 else:
     work(join())
-    Path("ended").touch()
 """
     launch = start(script, "--worker_num=1", "--server_num=1")
     pid_of(launch, "worker.0")
