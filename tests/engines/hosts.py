@@ -36,7 +36,7 @@ def missing(*programs: str) -> str:
     """What these tests lack on this machine, as a reason to skip them; empty when all is there."""
     if os.geteuid() != 0:
         return "hosts of network namespaces need root"
-    absent = [name for name in ("ip", "unshare", "nsenter", *programs) if shutil.which(name) is None]
+    absent = [name for name in ("ip", "unshare", "nsenter", "setpriv", *programs) if shutil.which(name) is None]
     return f"not installed: {', '.join(absent)} (make cluster-tests installs what is needed)" if absent else ""
 
 
@@ -252,6 +252,7 @@ class Hosts:
         script += ["echo ready", "while :; do sleep 1000 & wait; done"]
         holder = subprocess.Popen(
             [
+                "setpriv", "--pdeathsig", "KILL",  # a host ends with the tests, also when those are killed
                 "unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                 "sh", "-ec", "\n".join(script),
             ],
