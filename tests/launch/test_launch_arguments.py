@@ -5,6 +5,7 @@ import pytest
 from flota.errors import InvalidArgument
 from flota.launch import main
 from flota.launch.arguments import parse
+from flota.launch.environment import configuration_table
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +96,12 @@ def test_help_names_every_flag(capsys):
                  "max_restarts", "durable", "no_durable", "durable_sync", "snapshot_seconds", "snapshot_mb",
                  "keep_durable"):  # fmt: skip
         assert flag in text
+
+
+def test_flags_of_an_engine_are_shown_once_and_only_where_they_were_given():
+    shown = configuration_table(arguments("--hosts=h1,h2", "--if_lost=move")).splitlines()
+    assert [line for line in shown if line.startswith(("hosts", "if_lost", "on:", "lost_after"))] == [
+        "on: ssh",
+        "hosts: h1,h2",
+        "if_lost: move",
+    ]

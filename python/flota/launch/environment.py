@@ -106,10 +106,9 @@ def configuration_table(arguments: Arguments) -> str:
         "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False,
         "snapshot_mb": None, "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
     }  # fmt: skip
-    names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default), *arguments.own]
-    values |= arguments.own
+    names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
     lines = [f"{name}: {values[name]}".rstrip() for name in names]
-    lines += [f"{name}: {value}" for name, value in arguments.own.items() if value not in (None, False, [])]
+    lines += [f"{name}: {value}" for name, value in arguments.own.items() if value not in (None, False, "", [])]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])
 
 
