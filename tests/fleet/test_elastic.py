@@ -61,6 +61,7 @@ def test_a_worker_by_hand_joins_when_it_may(fresh):
     assert second.member.late
     assert second.member.workers == 2
     second.step()
+    second.optimizer.communicator.settle()
     assert first.client.table("rows").pull([1]).tolist() == [[-1.0]]
 
 

@@ -65,3 +65,41 @@ class NoEnvoy(Envoy):
         return Said(error=f"the servers could not be asked: {os.strerror(self._error.errno or 0)}")
 
     def close(self) -> None: ...
+
+
+class Watch:
+    """One that stays, and says whenever there are other workers, or shall be."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "flota.launch.envoy", "watch"],
+            stdin=subprocess.PIPE,  # it ends with this process
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=config.child_environment(**environment),
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._text = b""
+        self._told = Said()
+
+    @property
+    def told(self) -> Said:
+        """The last that it has said; of no workers while nothing was heard."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(BlockingIOError):
+            self._text += os.read(self._process.stdout.fileno(), 1 << 16)
+        *lines, self._text = self._text.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):
+                self._told = Said(**json.loads(line))
+        return self._told
+
+    def close(self) -> None:
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_WAIT)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
