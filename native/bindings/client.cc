@@ -52,7 +52,8 @@ void bind_options(nb::module_& module) {
       .def_rw("transport", &ClientOptions::transport)
       .def_rw("tls", &ClientOptions::tls)
       .def_rw("insecure", &ClientOptions::insecure)
-      .def_rw("max_payload", &ClientOptions::max_payload);
+      .def_rw("max_payload", &ClientOptions::max_payload)
+      .def_rw("looks_on", &ClientOptions::looks_on);
   nb::class_<RemoteTable>(module, "RemoteTable")
       .def_ro("spec", &RemoteTable::spec)
       .def_ro("block_server", &RemoteTable::block_server);
@@ -437,6 +438,7 @@ void bind_client(nb::module_& module) {
   bind_coordination(module, client);
   bind_rejoin(module, client);
   bind_team(module, client);
+  bind_observe(module, client);
 }
 
 }  // namespace flota

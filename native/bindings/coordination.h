@@ -24,5 +24,6 @@ LeaseStates states_of(const LeaseStateTuples& tuples);
 void bind_coordination(nanobind::module_& module, nanobind::class_<Client>& client);
 void bind_rejoin(nanobind::module_& module, nanobind::class_<Client>& client);
 void bind_team(nanobind::module_& module, nanobind::class_<Client>& client);
+void bind_observe(nanobind::module_& module, nanobind::class_<Client>& client);
 
 }  // namespace flota

@@ -21,6 +21,7 @@
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
+#include "wire/observe_messages.h"
 #include "wire/rejoin_messages.h"
 #include "wire/team_messages.h"
 
@@ -36,6 +37,8 @@ struct ClientOptions {
   TlsOptions tls;
   bool insecure = false;  // TCP may leave this host without TLS
   uint64_t max_payload = kDefaultMaxPayload;
+  // Nothing is asked at first, so that it does not matter which servers are there: for who looks on.
+  bool looks_on = false;
 };
 
 // A table as a client knows it.
@@ -240,6 +243,10 @@ class Client {
   // Who the job's workers are: kept by server 0. A worker joins before anything else; a join waits for those of lower
   // ranks. A leave, of this worker or for one that has ended, goes to all servers.
   Result<TeamReply> team(TeamRequest message, Time time);
+  // A note for people, kept by server 0.
+  Result<PostReply> post(const Post& message, Time time);
+  // How one server does. The others need not be there.
+  Result<ObserveReply> observe(uint32_t server, const Observe& message, Time time);
   // The first call of a worker that may have been started before, but for a join: what earlier incarnations still send
   // is refused from here on, and what they pushed to a step that they did not finish is forgotten. This client's epoch
   // becomes later than all that servers know. From here on it counts its arrivals at barriers: at those that everybody

@@ -13,6 +13,7 @@
 #include "common/result.h"
 #include "common/spec.h"
 #include "server/changes.h"
+#include "server/heat.h"
 #include "table/dense_table.h"
 #include "table/sparse_table.h"
 
@@ -35,6 +36,7 @@ struct HostedTable {
   std::unique_ptr<DenseTable> dense;
   Changes changes;  // of a sparse table, by workers in Geo mode
   TableHistory history;
+  Heat heat;
   std::atomic<uint64_t> pulls{0};
   std::atomic<uint64_t> pushes{0};
   std::atomic<uint64_t> rows_pulled{0};

@@ -258,7 +258,11 @@ void Server::serve(Session& session) {
         break;
       }
       answering_.fetch_add(1);
+      const auto began = Deadline::Clock::now();
+      const uint64_t sent = stream.framed();
       status = service_->answer(*header, reader, stream, buffer);
+      service_->requests().add(header->kind, Deadline::Clock::now() - began, kHeaderBytes + header->payload_bytes,
+                               stream.framed() - sent);
       answering_.fetch_sub(1);
     }
     const Error& why = status.error();

@@ -111,6 +111,10 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
         return &Service::rejoin;
       case MessageKind::kTeam:
         return &Service::team;
+      case MessageKind::kPost:
+        return &Service::post;
+      case MessageKind::kObserve:
+        return &Service::observe;
       case MessageKind::kShutdown:
         return &Service::shutdown;
       default:
@@ -178,6 +182,7 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
   FLOTA_ASSIGN(auto table, find_sparse(registry_, message.table, message.dim));
   Counters::add(table->pulls);
   Counters::add(table->rows_pulled, message.count);
+  table->heat.sample(message.keys);
 
   const size_t row_bytes = message.dim * sizeof(float);
   const size_t rows_bytes = message.count * row_bytes;
@@ -287,51 +292,6 @@ Result<Writer> Service::advance(Payload payload) {
   FLOTA_ASSIGN(uint64_t slowest, clocks_.advance(message, wait_deadline(message.wait_ms)));
   Writer out;
   AdvanceReply{slowest}.encode(out);
-  return out;
-}
-
-Result<Writer> Service::statistics(Payload payload) {
-  if (!payload.empty()) return Error{ErrorCode::kMalformed, "a statistics request has no payload"};
-  StatisticsReply message;
-  auto add = [&](const std::string& table, const char* name, uint64_t value) {
-    message.values.push_back({table, name, value});
-  };
-  add("", "max_payload", max_payload_);
-  add("", "connections_open", counters_.connections_open);
-  add("", "connections_total", counters_.connections_total);
-  add("", "requests", counters_.requests);
-  add("", "errors", counters_.errors);
-  add("", "refused_handshakes", counters_.refused_handshakes);
-  add("", "refused_connections", counters_.refused_connections);
-  add("", "malformed_frames", counters_.malformed_frames);
-  add("", "duplicate_pushes", ledger_.duplicates());
-  add("", "workers_seen", ledger_.workers());
-  add("", "leases_granted", leases_.counts().granted);
-  add("", "leases_expired", leases_.counts().expired);
-  add("", "mail_bytes", mailboxes_.bytes());
-  add("", "checkpoint", checkpoint_);
-  add("", "checkpoint_step", checkpoint_step_);
-  if (report_) report_([&](const char* name, uint64_t value) { add("", name, value); });
-  for (const std::string& name : registry_.kept()) add(name, "restored", 1);
-  for (const auto& table : registry_.all()) {
-    const std::string& name = table->spec.name;
-    add(name, table->sparse ? "rows" : "elements", table->rows());
-    add(name, "bytes", table->bytes());
-    if (table->sparse && !table->spec.admission.admits_all()) {
-      add(name, "waiting", table->sparse->waiting());
-      add(name, "waiting_forgotten", table->sparse->forgotten());
-    }
-    add(name, "pulls", table->pulls);
-    add(name, "pushes", table->pushes);
-    add(name, table->sparse ? "rows_pulled" : "elements_pulled", table->rows_pulled);
-    add(name, table->sparse ? "rows_pushed" : "blocks_pushed", table->rows_pushed);
-    add(name, "staleness_count", table->staleness_count);
-    add(name, "staleness_sum", table->staleness_sum);
-    add(name, "staleness_max", table->staleness_max);
-    add(name, "restored", table->restored ? 1 : 0);
-  }
-  Writer out;
-  message.encode(out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "common/shard_map.h"
 #include "durable/gate.h"
 #include "server/barriers.h"
+#include "server/board.h"
 #include "server/clocks.h"
 #include "server/counters.h"
 #include "server/journal.h"
@@ -16,6 +17,7 @@
 #include "server/record.h"
 #include "server/registry.h"
 #include "server/rejoins.h"
+#include "server/requests.h"
 #include "server/steps.h"
 #include "server/team.h"
 #include "wire/era_messages.h"
@@ -73,6 +75,7 @@ class Service {
   void set_report(Report report) { report_ = std::move(report); }
 
   Counters& counters() { return counters_; }
+  Requests& requests() { return requests_; }
   void stop() {
     barriers_.stop();
     steps_.stop();
@@ -114,7 +117,10 @@ class Service {
   Result<Writer> shrink(Payload payload);
   Result<Writer> rejoin(Payload payload);
   Result<Writer> team(Payload payload);
+  Result<Writer> post(Payload payload);
+  Result<Writer> observe(Payload payload);
   Result<Writer> shutdown(Payload payload);
+  std::vector<Statistic> values() const;
 
   // These stream their answers straight from where they are kept; an error inside `sent` broke the connection.
   Result<void> pull(uint64_t request, Payload payload, Stream& stream, Result<void>& sent);
@@ -176,7 +182,10 @@ class Service {
   Mailboxes mailboxes_;
   Rejoins rejoins_;
   Team team_;
+  Board board_;
   Counters counters_;
+  Requests requests_;
+  Deadline::Clock::time_point began_ = Deadline::Clock::now();
   uint64_t checkpoint_ = 0;  // 0: none
   uint64_t checkpoint_step_ = 0;
   Journal* journal_ = nullptr;  // null: nothing is written down

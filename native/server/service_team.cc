@@ -13,6 +13,7 @@ void Service::apply_leave(uint32_t rank) {
   rejoins_.leave(rank);
   clocks_.leave(rank);
   leases_.leave(rank);
+  board_.leave(rank);
 }
 
 Result<void> Service::replay_team(RecordKind kind, Payload payload) {

@@ -83,6 +83,10 @@ const char* to_string(MessageKind kind) {
       return "rejoin";
     case MessageKind::kTeam:
       return "message about the team";
+    case MessageKind::kPost:
+      return "note";
+    case MessageKind::kObserve:
+      return "question how the server does";
     case MessageKind::kShutdown:
       return "shutdown";
     case MessageKind::kReply:
@@ -134,6 +138,7 @@ Result<void> FrameWriter::begin(MessageKind kind, uint64_t request, uint64_t pay
   FrameHeader header{kind, checked_ ? kFlagChecksum : uint16_t{0}, request, payload_bytes};
   encode_header(header, room.first<kHeaderBytes>());
   stream_.commit(kHeaderBytes);
+  stream_.count_framed(kHeaderBytes + payload_bytes + (checked_ ? kTrailerBytes : 0));
   return {};
 }
 

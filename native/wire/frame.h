@@ -43,6 +43,8 @@ enum class MessageKind : uint8_t {
   kShrink = 21,
   kRejoin = 22,
   kTeam = 23,
+  kPost = 24,
+  kObserve = 25,
   kReply = 64,
   kError = 65,
 };

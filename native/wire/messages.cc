@@ -367,17 +367,23 @@ void StatisticsReply::encode(Writer& out) const {
   }
 }
 
-Result<StatisticsReply> StatisticsReply::decode(std::span<const std::byte> payload) {
-  Reader in(payload);
-  StatisticsReply message;
-  auto count = in.get<uint64_t>();
+Result<std::vector<Statistic>> get_statistics(Reader& in) {
+  std::vector<Statistic> values;
+  const auto count = in.get<uint64_t>();
   for (uint64_t i = 0; i < count && in.ok(); ++i) {
     Statistic value;
     value.table = in.get_string(kMaxNameBytes);
     value.name = in.get_string(kMaxNameBytes);
     value.value = in.get<uint64_t>();
-    message.values.push_back(std::move(value));
+    values.push_back(std::move(value));
   }
+  return values;
+}
+
+Result<StatisticsReply> StatisticsReply::decode(std::span<const std::byte> payload) {
+  Reader in(payload);
+  StatisticsReply message;
+  FLOTA_ASSIGN(message.values, get_statistics(in));
   FLOTA_TRY(in.finish("a statistics reply"));
   return message;
 }

@@ -249,6 +249,8 @@ struct StatisticsReply {
   void encode(Writer& out) const;
   static Result<StatisticsReply> decode(std::span<const std::byte> payload);
 };
+// Within a message: what StatisticsReply encodes.
+Result<std::vector<Statistic>> get_statistics(Reader& in);
 
 // What of a table: its rows; of a sparse one also the keys that are counted and have none yet (two floats each: shows
 // and clicks), and those whose rows were removed (the key alone).

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -42,8 +43,15 @@ class Stream {
   // Ends the connection; a call that waits in another thread returns kCancelled or kUnavailable.
   virtual void close() = 0;
 
+  // Bytes of the frames that were begun, as far as whoever makes frames says.
+  uint64_t framed() const { return framed_; }
+  void count_framed(uint64_t bytes) { framed_ += bytes; }
+
   // Whether bytes can only change on the way if memory itself does: then frames carry no payload checksum.
   virtual bool in_memory() const { return false; }
+
+ private:
+  uint64_t framed_ = 0;
 };
 
 // Buffers for streams whose transport moves bytes by calls.

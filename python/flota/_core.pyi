@@ -713,6 +713,12 @@ class ClientOptions:
     @max_payload.setter
     def max_payload(self, arg: int, /) -> None: ...
 
+    @property
+    def looks_on(self) -> bool: ...
+
+    @looks_on.setter
+    def looks_on(self, arg: bool, /) -> None: ...
+
 class RemoteTable:
     @property
     def spec(self) -> TableSpec: ...
@@ -854,6 +860,10 @@ class Client:
 
     def team(self, part: TeamPart, time_ms: int, rank: int = 0, workers: int = 0, mode: TeamMode = TeamMode.asynchronous, why: str = '') -> TeamReply: ...
 
+    def post(self, topic: Topic, rank: int, note: bytes, known: int, time_ms: int) -> PostReply: ...
+
+    def observe(self, server: int, parts: int, since: int, time_ms: int) -> ObserveReply: ...
+
 class LeaseOutcome(enum.Enum):
     noted = 0
 
@@ -949,6 +959,89 @@ class TeamReply:
 
     @property
     def version(self) -> int: ...
+
+class Topic(enum.Enum):
+    state = 1
+
+    trace = 2
+
+    wish = 3
+
+OBSERVE_HEAT: int = 1
+
+OBSERVE_STATES: int = 2
+
+OBSERVE_TRACES: int = 4
+
+BUCKET_BEGINS: tuple = ...
+
+class PostReply:
+    @property
+    def wish_version(self) -> int: ...
+
+    @property
+    def wish(self) -> bytes: ...
+
+class RequestCounts:
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def nanoseconds(self) -> int: ...
+
+    @property
+    def bytes_in(self) -> int: ...
+
+    @property
+    def bytes_out(self) -> int: ...
+
+    @property
+    def buckets(self) -> list[tuple[int, int]]: ...
+
+class TableHeat:
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def sampled(self) -> int: ...
+
+    @property
+    def shards(self) -> list[int]: ...
+
+    @property
+    def keys(self) -> list[tuple[int, int]]: ...
+
+class Note:
+    @property
+    def topic(self) -> Topic: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def age_ms(self) -> int: ...
+
+    @property
+    def bytes(self) -> bytes: ...
+
+class ObserveReply:
+    @property
+    def statistics(self) -> list[tuple[str, str, int]]: ...
+
+    @property
+    def requests(self) -> list[RequestCounts]: ...
+
+    @property
+    def heat(self) -> list[TableHeat]: ...
+
+    @property
+    def notes(self) -> list[Note]: ...
 
 class Layout:
     def __init__(self, fields: Sequence[tuple[int, int]]) -> None: ...

@@ -52,6 +52,10 @@ constexpr Transcode kTranscoders[] = {transcode<CreateTable>,
                                       transcode<RejoinReply>,
                                       transcode<TeamRequest>,
                                       transcode<TeamReply>,
+                                      transcode<Post>,
+                                      transcode<PostReply>,
+                                      transcode<Observe>,
+                                      transcode<ObserveReply>,
                                       transcode<ErrorReply>};
 
 inline void expect(bool condition) {

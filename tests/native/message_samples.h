@@ -11,6 +11,7 @@
 #include "wire/lease_messages.h"
 #include "wire/mail_messages.h"
 #include "wire/messages.h"
+#include "wire/observe_messages.h"
 #include "wire/rejoin_messages.h"
 #include "wire/team_messages.h"
 
@@ -198,6 +199,21 @@ inline std::span<const std::byte> sample_position() {
   return kPosition;
 }
 
+inline std::vector<std::byte> sample_post() {
+  const std::array<std::byte, 3> note{std::byte{'{'}, std::byte{' '}, std::byte{'}'}};
+  return encoded(Post{Topic::kState, 3, 2, note});
+}
+
+inline std::vector<std::byte> sample_observe_reply() {
+  ObserveReply reply;
+  reply.statistics = {{"", "requests", 12}, {"users", "rows", 345}};
+  reply.requests = {{MessageKind::kPull, 12, 34'000, 560, 7800, {{3, 10}, {17, 2}}},
+                    {MessageKind::kBarrier, 1, 9, 8, 7, {}}};
+  reply.heat = {{"users", 17, {}, {{42, 9}, {0x2122232425262728, 8}}}, {"new", 0, {}, {}}};
+  reply.notes = {{Topic::kState, 1, 5, 120, {std::byte{'{'}, std::byte{'}'}}}, {Topic::kTrace, 0, 6, 7, {}}};
+  return encoded(reply);
+}
+
 inline std::vector<std::byte> sample_rejoin_reply() {
   RejoinReply reply;
   reply.incarnation = 3;
@@ -298,6 +314,11 @@ inline std::vector<Sample> all_samples() {
       {"team", MessageKind::kTeam,
        encoded(TeamRequest{TeamPart::kJoin, TeamMode::kAsync, 2, 3, 30'000, "data by number"}), transcode<TeamRequest>},
       {"team_reply", MessageKind::kReply, encoded(TeamReply{TeamMode::kGeo, true, 3, 4, 5}), transcode<TeamReply>},
+      {"post", MessageKind::kPost, sample_post(), transcode<Post>},
+      {"post_reply", MessageKind::kReply, encoded(PostReply{7, {std::byte{'{'}, std::byte{'}'}}}),
+       transcode<PostReply>},
+      {"observe", MessageKind::kObserve, encoded(Observe{Observe::kAll, 6}), transcode<Observe>},
+      {"observe_reply", MessageKind::kReply, sample_observe_reply(), transcode<ObserveReply>},
       {"rows", MessageKind::kImport, sample_rows(), transcode<Rows>},
       {"error_reply", MessageKind::kError, encoded(ErrorReply{{ErrorCode::kUnknownTable, "no such table"}}),
        transcode<ErrorReply>},
