@@ -33,6 +33,8 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report eras
+    standing
+    timeline
     tls durable health
     certificates
     config rules initializer admission arrays pages

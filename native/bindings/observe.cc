@@ -65,11 +65,13 @@ void bind_observe(nb::module_& module, nb::class_<Client>& client) {
   module.attr("OBSERVE_STATES") = Observe::kStates;
   module.attr("OBSERVE_TRACES") = Observe::kTraces;
   // Seconds at which the buckets of RequestCounts begin; the last has no end.
-  std::vector<double> begins;
-  for (size_t bucket = 0; bucket < Histogram::kBuckets; ++bucket) {
-    begins.push_back(static_cast<double>(Histogram::begin_of(bucket)) * 1e-9);
-  }
-  module.attr("BUCKET_BEGINS") = nb::tuple(nb::cast(begins));
+  module.def("bucket_begins", [] {
+    std::vector<double> begins;
+    for (size_t bucket = 0; bucket < Histogram::kBuckets; ++bucket) {
+      begins.push_back(static_cast<double>(Histogram::begin_of(bucket)) * 1e-9);
+    }
+    return begins;
+  });
   bind_replies(module);
   client.def(
       "post",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flota.fleet import load_inference_model as load_inference_model
     from flota.fleet import load_model as load_model
     from flota.fleet import load_vectors as load_vectors
+    from flota.fleet import log_metrics as log_metrics
     from flota.fleet import restarted as restarted
     from flota.fleet import run_server as run_server
     from flota.fleet import save_inference_model as save_inference_model
@@ -89,6 +90,7 @@ _PUBLIC = {
     "load_inference_model": "flota.fleet",
     "load_model": "flota.fleet",
     "load_vectors": "flota.fleet",
+    "log_metrics": "flota.fleet",
     "prefetch": "flota.nn.prefetch",
     "restarted": "flota.fleet",
     "run_server": "flota.fleet",
@@ -148,6 +150,7 @@ __all__ = [
     "load_inference_model",
     "load_model",
     "load_vectors",
+    "log_metrics",
     "metrics",
     "nn",
     "optim",

@@ -973,7 +973,7 @@ OBSERVE_STATES: int = 2
 
 OBSERVE_TRACES: int = 4
 
-BUCKET_BEGINS: tuple = ...
+def bucket_begins() -> list[float]: ...
 
 class PostReply:
     @property

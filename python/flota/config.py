@@ -22,6 +22,7 @@ INSECURE = "FLOTA_INSECURE"
 TIMEOUT = "FLOTA_TIMEOUT"
 REPORT = "FLOTA_REPORT"
 RESTARTS = "FLOTA_RESTARTS"
+OBSERVE = "FLOTA_OBSERVE"
 ENDPOINTS_FILE = "FLOTA_ENDPOINTS_FILE"
 DURABLE_DIR = "FLOTA_DURABLE_DIR"
 DURABLE_SYNC = "FLOTA_DURABLE_SYNC"
@@ -42,7 +43,16 @@ DEFAULT_SNAPSHOT_MB = 256.0
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
 PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
 # Settings of a job that mean the same on each of its hosts.
-_FORWARDED = (TIMEOUT, DURABLE_DIR, DURABLE_SYNC, SNAPSHOT_SECONDS, SNAPSHOT_MB, RECOVER_BEFORE_DAMAGE, THREADS)
+_FORWARDED = (
+    TIMEOUT,
+    OBSERVE,
+    DURABLE_DIR,
+    DURABLE_SYNC,
+    SNAPSHOT_SECONDS,
+    SNAPSHOT_MB,
+    RECOVER_BEFORE_DAMAGE,
+    THREADS,
+)
 # What a command of the user's has no use for: it is given data, not the job.
 _KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
@@ -153,6 +163,11 @@ def _above_0(name: str, default: float, unit: str) -> float:
     if not number > 0:
         raise InvalidArgument(f"{name}={text} is not a number of {unit} above 0")
     return number
+
+
+def observed() -> bool:
+    """Whether workers tell the servers how they do, for people who look on: unless ``FLOTA_OBSERVE=0``."""
+    return _flag(OBSERVE) if os.environ.get(OBSERVE) else True
 
 
 def restarts() -> int:

@@ -7,11 +7,12 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 
     {"role": "worker", "index": 0, "step": 412, "samples": 210944, "time": 8123.4, "loss": 0.4312}
 
-``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that JSON has no number for
-is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true`` comes with the last one.
-``"joined": true`` comes from a worker that has joined a job that ran without it, ``"left": true`` from one that it goes
-on without. ``"may_pass": true`` comes from a worker that ends because of a server or a disk: another start may fare
-better.
+``auc``, ``done``, ``left_seconds``, ``waits`` and ``in_flight`` come beside them as far as they are known (see
+``flota.standing``). ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that
+JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true``
+comes with the last one. ``"joined": true`` comes from a worker that has joined a job that ran without it,
+``"left": true`` from one that it goes on without. ``"may_pass": true`` comes from a worker that ends because of a
+server or a disk: another start may fare better.
 
 Reporting a step never waits and never disturbs training: a report for which there is no room is dropped, and a launcher
 that is gone is not looked for again. Without ``FLOTA_REPORT`` a call costs next to nothing.
@@ -33,6 +34,7 @@ from typing import Any, SupportsFloat
 
 from flota import config
 from flota.errors import MAY_PASS
+from flota.standing import worker as standing
 
 # The exit status of a server that has nobody left to serve: there is no use in starting it again.
 NOBODY_LEFT = 69
@@ -151,6 +153,7 @@ class Reporter:
             "samples": int(self._samples),
             "time": self._time,
             **_loss_fields(self._loss),
+            **standing.brief(),
         }
         if self._finished:
             message["finished"] = True

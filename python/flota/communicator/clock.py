@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flota.communicator.remote import Job
+from flota.timeline import span
 
 
 class Clock:
@@ -43,7 +44,7 @@ class Clock:
     def _tell(self, leave: bool = False, rest: bool = False) -> int:
         job = self._job
         group = f"flota/clock/{self._groups}"
-        with job.client.saying_where():
+        with span("wait"), job.client.saying_where():
             return job.client.native.advance(
                 group, self._steps, self._behind, job.rank, job.world, leave, job.client.time(None), rest
             )

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
+from flota.timeline import span
+
 _last: torch.Tensor | None = None
 _watching = False
 
 
 def watch_losses() -> None:
-    """From here on every ``loss.backward()`` is noted. Only done where a launcher shows it."""
+    """From here on every ``loss.backward()`` is noted, and how long it takes. Only done where somebody may look on."""
     global _watching
     if _watching:
         return
@@ -22,7 +24,8 @@ def watch_losses() -> None:
         global _last
         if self.numel() == 1:
             _last = self.detach()
-        plain(self, *arguments, **settings)  # type: ignore[no-untyped-call]
+        with span("backward"):
+            plain(self, *arguments, **settings)  # type: ignore[no-untyped-call]
 
     torch.Tensor.backward = backward  # type: ignore[method-assign]
 

@@ -12,6 +12,8 @@ from flota.communicator.finite import check_gradients
 from flota.communicator.loss import last_loss
 from flota.errors import InvalidArgument, NonFiniteValues
 from flota.nn.table import TableParameter, is_table
+from flota.standing import worker as standing
+from flota.timeline import span
 from flota.workers import Epoch, GoesOn, Where
 
 # What of a group may change from step to step, or is not a setting of the rule.
@@ -146,7 +148,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         try:
             self._run_hooks("_optimizer_step_pre_hooks", closure)
             check_gradients(self, loss)  # after hooks, which may change them: nobody looks again before they are sent
-            self.communicator.step(self)
+            with span("push"):
+                self.communicator.step(self)
             self._run_hooks("_optimizer_step_post_hooks", closure)
         except NonFiniteValues:
             # Whoever watches sees the step and the loss that ended it.
@@ -155,7 +158,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         for table, _ in self.tables():
             table.stepped()
         self.steps += 1
-        report.step(self.steps, count, last_loss() if loss is None else loss)
+        seen = last_loss() if loss is None else loss
+        standing.stepped(self.steps, count, seen, self.param_groups[0]["lr"] if self.param_groups else None)
+        report.step(self.steps, count, seen)
         self.communicator.stepped()
         return loss
 

@@ -15,6 +15,7 @@ from flota.communicator.remote import push_options
 from flota.errors import FlotaError
 from flota.strategy import Async
 from flota.tables import Future
+from flota.timeline import span
 
 _WAIT_SECONDS = 0.01  # for each of send_wait_times
 
@@ -61,7 +62,7 @@ class SendQueue:
         """Hands over a step's gradients; waits while too many are waiting. Raises what an earlier step failed with."""
         self.settle(len(self._under_way))
         if self._sender.waiting(len(self._under_way)) >= self._most_waiting:
-            with self._sender.hurried():
+            with span("wait"), self._sender.hurried():
                 while self._sender.waiting(len(self._under_way)) >= self._most_waiting:
                     self._take_oldest()
         self._under_way.append((gradients.step, self._sender.send(gradients)))
@@ -72,7 +73,7 @@ class SendQueue:
         while self._under_way and self._under_way[0][1].done():
             self._take_oldest()
         if len(self._under_way) > most:
-            with self._sender.hurried():
+            with span("wait"), self._sender.hurried():
                 while len(self._under_way) > most:
                     self._take_oldest()
         return len(self._under_way)

@@ -14,6 +14,7 @@ from flota.communicator.returning import WAY_SECONDS, Notes, Place, not_the_same
 from flota.data.reading import open_epochs
 from flota.errors import FlotaError, NonFiniteValues
 from flota.nn.transfer import to_host
+from flota.timeline import span
 from flota.workers import Epoch, GoesOn, Where
 
 _GROUP = "flota/train/"
@@ -225,21 +226,22 @@ class SyncCommunicator:
         stores = [trained.store for trained in self._tables.sparse]
         told = [store.has_ahead() for store in stores]
         position = self._journey.position(open_epochs())
-        changed = job.client.patiently(
-            f"step {self._step}",
-            lambda: job.client.native.finish_step(
-                self._group(),
-                self._step,
-                self._trained,
-                job.rank,
-                job.world,
-                samples,
-                leave,
-                any(told),
-                job.client.time(None),
-                position,
-            ),
-        )
+        with span("wait"):
+            changed = job.client.patiently(
+                f"step {self._step}",
+                lambda: job.client.native.finish_step(
+                    self._group(),
+                    self._step,
+                    self._trained,
+                    job.rank,
+                    job.world,
+                    samples,
+                    leave,
+                    any(told),
+                    job.client.time(None),
+                    position,
+                ),
+            )
         self._journey.forget_open()
         self._step += 1
         for store, was_told in zip(stores, told, strict=True):

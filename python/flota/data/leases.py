@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, Protocol
 from flota import _core, workers
 from flota._core import SHARD_DONE, SHARD_RELEASED, LeaseOutcome
 from flota.errors import FlotaError
+from flota.standing import Place
+from flota.standing import worker as standing
 from flota.workers import Epoch, Workers
 
 REPORT_SAMPLES = 8192
@@ -282,7 +284,7 @@ class Leases:
             used, held, done = self._progress(release)
             asked_at = time.monotonic()
             flags = {piece: SHARD_DONE if piece in done else SHARD_RELEASED if release else 0 for piece in held}
-            outcome, piece, samples, _, lost = self._send(
+            outcome, piece, samples, left, lost = self._send(
                 call=next(_calls),
                 first=first,
                 stride=stride,
@@ -300,7 +302,19 @@ class Leases:
             if outcome == LeaseOutcome.granted:
                 self._held[piece] = samples
                 self._lost.discard(piece)
+            self._show(left)
             return outcome, piece, samples
+
+    def _show(self, left: int) -> None:
+        """To whoever looks on: where this worker is."""
+        epoch, before = self._epoch, standing.place
+        if epoch.name.startswith(TEST_PREFIX):
+            return
+        if (before.name, before.epoch) != (epoch.name, epoch.number):
+            before = standing.place = Place(epoch.name, epoch.number, epoch.pieces, left, time.monotonic())
+        before.left = left
+        pieces = ", ".join(str(piece) for piece in sorted(self._held)[:8])
+        standing.lease = f"{epoch.name} {epoch.number}: {pieces}" if pieces else ""
 
     def _send(self, **question: Any) -> tuple[LeaseOutcome, int, int, int, list[int]]:
         epoch, team = self._epoch, self._workers

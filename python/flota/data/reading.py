@@ -20,6 +20,7 @@ from flota.data.lanes import Block, Lane, LaneEnd, PieceEnd, Read
 from flota.data.leases import Assignment, Mark
 from flota.data.slots import Arrays
 from flota.errors import FlotaError, InvalidArgument
+from flota.timeline import span
 from flota.workers import Epoch, GoesOn
 
 B = TypeVar("B")
@@ -124,7 +125,8 @@ class Pass(Generic[B]):
         if not self._held:
             self._check_thread()
             self.trained()
-        parts, marks = self._next_parts()
+        with span("read"):
+            parts, marks = self._next_parts()
         if parts:
             with self._lock:
                 self._hand_out(_Handed(marks, sum(count for _, _, count in parts), self._whose_turn()))

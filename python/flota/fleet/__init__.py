@@ -18,6 +18,7 @@ from __future__ import annotations
 from flota import inference
 from flota.fleet.process import Fleet as Fleet
 from flota.fleet.process import Reduction as Reduction
+from flota.standing import worker as _worker
 
 fleet = Fleet()
 init = fleet.init
@@ -39,6 +40,7 @@ stop_worker = fleet.stop_worker
 barrier_worker = fleet.barrier_worker
 all_reduce = fleet.all_reduce
 staleness = fleet.staleness
+log_metrics = _worker.measured
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
 load_vectors = fleet.load_vectors

@@ -12,6 +12,7 @@ from flota.communicator.returning import Restart
 from flota.errors import InvalidArgument
 from flota.roles import Placement, Role
 from flota.strategy import DistributedStrategy, Mode
+from flota.timeline import span
 
 
 class Part:
@@ -94,14 +95,16 @@ class Part:
         client, place, member = self.connected(), self.placement, self._member
         if member is None:
             self._pause()
-            parts = dict(enumerate(client.gather(name, payload, rank=place.index, world=place.worker_num)))
+            with span("wait"):
+                parts = dict(enumerate(client.gather(name, payload, rank=place.index, world=place.worker_num)))
             self._resume()
             return parts
         member.go_if_asked()
         self._pause()
         held_before = client.passed(name)
         # A byte before it: nothing at all is of an index that nobody has.
-        brought = client.gather(name, b"+" + payload, rank=place.index, world=0)
+        with span("wait"):
+            brought = client.gather(name, b"+" + payload, rank=place.index, world=0)
         if not held_before:
             member.gathered(len(brought))
         self._resume()

@@ -31,8 +31,10 @@ from flota.errors import FlotaError, InvalidArgument
 from flota.fleet.persistence import Persistence
 from flota.fleet.serving import serve
 from flota.fleet.team import Team
+from flota.fleet.telling import Teller
 from flota.health import HealthPort, open_health_port
 from flota.roles import Placement, RoleMaker, default_role_maker
+from flota.standing import worker as standing
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
 from flota.tls import protect_server
 
@@ -50,6 +52,7 @@ class Fleet(Persistence):
         super().__init__()
         self._server: _core.Server | None = None
         self._health: HealthPort | None = None
+        self._teller: Teller | None = None
 
     def init(
         self,
@@ -144,8 +147,9 @@ class Fleet(Persistence):
         if not self.is_worker():
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
         if config.report_address() is not None:
-            watch_losses()
             report.watch_failures()
+        if config.report_address() is not None or config.observed():
+            watch_losses()
         optimizer.worker = self.placement.index
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
@@ -169,6 +173,17 @@ class Fleet(Persistence):
             self._member = None
             raise
         self._client = client
+        self._tell(client, optimizer, strategy.mode)
+
+    def _tell(self, client: Client, optimizer: DistributedOptimizer, mode: Mode) -> None:
+        """From here on people who look on see this worker."""
+        if not config.observed():
+            return
+        standing.mode, standing.phase = mode.name, "connected"
+        communicator = optimizer.communicator
+        if isinstance(communicator, AsyncCommunicator):
+            standing.in_flight = lambda: optimizer.steps - communicator.applied(optimizer.steps)
+        self._teller = Teller(client, self.placement.index)
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         if self.is_first_worker():
@@ -243,7 +258,10 @@ class Fleet(Persistence):
         )
         self._end()
 
-    def _end(self) -> None:
+    def _end(self, phase: str = "finished") -> None:
+        if self._teller is not None:
+            self._teller.close(phase)
+            self._teller = None
         if self._client is not None:
             self._client.close()
         self._client = self._member = None

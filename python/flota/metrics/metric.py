@@ -12,6 +12,7 @@ import numpy as np
 from flota.metrics import inputs
 from flota.metrics.exchange import exchange
 from flota.metrics.inputs import Array, Floats
+from flota.standing import worker as standing
 
 
 class Metric(ABC):
@@ -20,7 +21,7 @@ class Metric(ABC):
 
     def compute(self) -> float:
         """The value of what this process has collected since the start or the last ``reset()``."""
-        return self._value([self._state()])
+        return self._told(self._value([self._state()]))
 
     def compute_global(self) -> float:
         """The value of what all workers have collected together, the same bits on every worker.
@@ -28,7 +29,12 @@ class Metric(ABC):
         All workers make this call, in the same order among others of its kind; it waits for the slowest until the job's
         deadline. A process alone is the one worker of its job.
         """
-        return self._value(exchange(self._asks(), self._state()))
+        return self._told(self._value(exchange(self._asks(), self._state())))
+
+    def _told(self, value: float) -> float:
+        """To whoever looks on."""
+        standing.measured(**{type(self).__name__.lower(): value})
+        return value
 
     @abstractmethod
     def reset(self) -> None:

@@ -17,6 +17,7 @@ from flota.nn.shown import of_keys
 from flota.nn.store import KeyRules, Keys, Wanted
 from flota.nn.table import Gradient, TableParameter
 from flota.nn.transfer import to_device
+from flota.timeline import span
 
 
 def as_keys(keys: torch.Tensor, what: str) -> torch.Tensor:
@@ -113,12 +114,13 @@ def look_up(
     if len(parts) > 1:
         parts = joined(parts)
     prepared = table.watcher(parts, rules, create) if table.watcher is not None else None
-    if prepared is not None:
-        wanted = prepared.wanted
-        rows = to_device(prepared.ahead.rows(), table.device)
-    else:
-        wanted = make_ready(table, parts, rules)
-        rows = to_device(table.bound().pull(wanted.keys, create, table.device), table.device)
+    with span("pull"):
+        if prepared is not None:
+            wanted = prepared.wanted
+            rows = to_device(prepared.ahead.rows(), table.device)
+        else:
+            wanted = make_ready(table, parts, rules)
+            rows = to_device(table.bound().pull(wanted.keys, create, table.device), table.device)
     if create and table.requires_grad:
         if table.options.admission is not None:
             _count(table, wanted, samples, owners)

@@ -14,6 +14,8 @@ from flota.training.outcome import Outcome
 from flota.training.progress import Bar, bar
 from flota.training.trainer import Times
 
+_AUC_EVERY = 1.0  # seconds
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -40,7 +42,7 @@ class View:
         self._period = print_period
         self._debug = debug
         self._bar: Bar | None = None
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
 
     @contextmanager
     def shown(self, what: str, dataset: Any, progress: bool | None) -> Iterator[None]:
@@ -59,6 +61,9 @@ class View:
             print(f"batch {watch.batches}: {self.times}", flush=True)
         if self._bar is not None:
             self._bar.show(watch)
+        if watch.has_auc and time.monotonic() - self._told > _AUC_EVERY:
+            watch.auc.compute()  # which those who look on see
+            self._told = time.monotonic()
 
     def timed(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches, with the time that it took to wait for them."""
