@@ -60,13 +60,9 @@ test-native: $(PACKAGE) ## run the native tests alone
 	@scripts/setup target flota_tests
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
 
-# Two files at a time, but for the tests of jobs whose processes are killed and restarted: they watch the clock.
-ONE_BY_ONE := tests/cluster tests/durable tests/engines tests/launch
-
 test-python: $(PACKAGE) ## run the Python tests alone (ARGS="-k name": some of them, one after another)
 ifeq ($(strip $(ARGS)),)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ONE_BY_ONE:%=--ignore=%)
-	@$(BIN)/python -m pytest $(ONE_BY_ONE)
+	@scripts/test
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif
