@@ -1,7 +1,6 @@
 #include "wire/socket.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,6 +14,7 @@
 
 #include "common/interrupt.h"
 #include "wire/address.h"
+#include "wire/resolver.h"
 
 namespace flota {
 namespace {
@@ -29,27 +29,12 @@ constexpr milliseconds kSlice(250);
 // attempt.
 constexpr milliseconds kAttempt(2000);
 
-struct AddressInfoDeleter {
-  void operator()(addrinfo* info) const { freeaddrinfo(info); }
-};
-using AddressInfo = std::unique_ptr<addrinfo, AddressInfoDeleter>;
-
-Result<AddressInfo> resolve(const Endpoint& endpoint, bool to_listen) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-  addrinfo* found = nullptr;
-  int status = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
-  if (status != 0) {
-    return Error{ErrorCode::kUnavailable, "cannot find host '" + endpoint.host + "': " + gai_strerror(status)};
-  }
-  return AddressInfo(found);
-}
+// How long a server looks for the address that it is to listen on.
+constexpr milliseconds kOwnName(20000);
 
 // The first address of what was found is the one that is listened on.
 Result<AddressInfo> resolve_to_listen(const Endpoint& endpoint, Reach reach) {
-  FLOTA_ASSIGN(AddressInfo found, resolve(endpoint, true));
+  FLOTA_ASSIGN(AddressInfo found, resolve(endpoint.host, endpoint.port, true, Deadline::after(kOwnName)));
   if (reach == Reach::kLoopback && !is_loopback(*found->ai_addr)) {
     return invalid(
         "other hosts can reach " + endpoint.to_string() +
@@ -197,7 +182,7 @@ Result<std::pair<Fd, uint16_t>> listen_tcp(const Endpoint& endpoint, Reach reach
 }
 
 Result<Fd> connect_tcp(const Endpoint& endpoint, Deadline deadline, Reach reach) {
-  FLOTA_ASSIGN(AddressInfo addresses, resolve(endpoint, false));
+  FLOTA_ASSIGN(AddressInfo addresses, resolve(endpoint.host, endpoint.port, false, deadline));
   Error last{ErrorCode::kUnavailable, "no address"};
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     if (reach == Reach::kLoopback && !is_loopback(*address->ai_addr)) {
