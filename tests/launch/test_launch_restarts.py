@@ -15,7 +15,7 @@ from flota.launch import view
 from flota.launch.arguments import parse
 from flota.launch.hosts import Endpoint, free_ports
 from flota.launch.plan import Member
-from flota.launch.processes import Process
+from flota.launch.processes import LocalProcess
 from flota.launch.restarts import FORGIVEN_AFTER, OWN_ERROR_WITHIN, Ending, judge
 from flota.report import NOBODY_LEFT
 from waiting import wait_until
@@ -330,7 +330,7 @@ if restarts == 0:
 
 
 def test_the_view_shows_what_waits_and_what_was_started_again(tmp_path):
-    process = Process(Member("server", 0, Endpoint("127.0.0.1", 1)), tmp_path / "log", guard=None)
+    process = LocalProcess(Member("server", 0, Endpoint("127.0.0.1", 1)), tmp_path / "log", guard=None)
     process.starts, process.status = 1, KILLED
     process.wait_for_restart(4.0, used=1)
     assert view.state(process, None) == "was killed by SIGKILL, starts again in 4 s"

@@ -14,7 +14,7 @@ from launched import PRELUDE, clean_environment
 
 from flota.launch import view
 from flota.launch.plan import Endpoint, Member
-from flota.launch.processes import Process
+from flota.launch.processes import LocalProcess
 from flota.launch.progress import Progress
 
 TRAIN = """
@@ -101,7 +101,7 @@ def test_a_file_that_grows_is_read_line_by_line(tmp_path):
 def test_a_worker_that_makes_no_step_for_long_is_shown_as_such(tmp_path):
     progress = Progress(tmp_path / "report", [0])
     worker = progress.workers[0]
-    process = Process(Member("worker", 0, Endpoint("127.0.0.1", 1)), Path("log"), guard=None)
+    process = LocalProcess(Member("worker", 0, Endpoint("127.0.0.1", 1)), Path("log"), guard=None)
     process._process = object()
     worker.take({"step": 5, "samples": 5, "time": time.monotonic(), "loss": None})
     assert view.state(process, worker) == "running"

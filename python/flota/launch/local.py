@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flota.errors import SystemFailure
 from flota.launch.arguments import Arguments
-from flota.launch.crew import Crew
+from flota.launch.crew import LocalCrew
 from flota.launch.durable import OLD, DurableFolder
 from flota.launch.environment import configuration_table
 from flota.launch.folders import prepare_logs, private_folder
@@ -82,5 +82,5 @@ def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
         signals = Signals()
         folder = held.enter_context(private_folder())
         guard = held.enter_context(contextlib.closing(Guard(folder, durable.lock if durable else None)))
-        crew = Crew(plan, folder / "report", guard, durable.restarts if durable else {})
+        crew = LocalCrew(plan, folder / "report", guard, durable.restarts if durable else {})
         return Launch(plan, crew, folder, signals, durable).run(view)

@@ -1,4 +1,5 @@
-"""The processes of a job on this host: started, watched and ended together with all that they start."""
+"""The processes of a job: what they have in common, and those of this host, which are started, watched and ended
+together with all that they start."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -40,13 +42,12 @@ def die_with(launcher: int) -> Callable[[], None]:
     return ask
 
 
-class Process:
-    """One process of the job: the leader of a group (and session) of its own, which ends with it. It may be started
-    again under its name, and then is another process to the kernel."""
+class Process(ABC):
+    """One process of the job, wherever it runs: what is known of it, and what may be done to it. It may be started
+    again under its name, and then is another process to its kernel."""
 
-    def __init__(self, member: Member, log: Path, guard: Guard | None, starts_before: int = 0) -> None:
-        """``starts_before``: of this member of the job, by launches before this one. ``guard``: None only where the
-        process is not started by this host's kernel (see ``flota.launch.ray``)."""
+    def __init__(self, member: Member, log: Path, starts_before: int = 0) -> None:
+        """``starts_before``: of this member of the job, by launches before this one."""
         self.member = member
         self.name = member.name
         self.log = log
@@ -58,18 +59,25 @@ class Process:
         self.used_restarts = 0  # of those that it may have
         self.due: float | None = None  # when it is to be started again
         self._starts_before = starts_before
-        self._began = 0.0
         self._ran = 0.0
-        self._guard = guard
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    @abstractmethod
     def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
+        """Its number on its host, once it was started."""
 
     @property
+    @abstractmethod
     def running(self) -> bool:
-        return self._process is not None and self.status is None
+        """Whether it was started, and its end was not seen by ``poll``."""
+
+    @abstractmethod
+    def poll(self) -> bool:
+        """Whether the process has ended, by now; then what it started has, too."""
+
+    @abstractmethod
+    def signal(self, number: int) -> None:
+        """Sends a signal to it, and to all that it has started."""
 
     @property
     def waiting(self) -> bool:
@@ -95,31 +103,16 @@ class Process:
         self.used_restarts = used
         self.due = time.monotonic() + seconds
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Starts it, or starts it again. The log goes on where this member of the job has run before."""
+    def _begin_start(self) -> None:
+        """Counts a start that is being made. Where it does not succeed, how long the one before it ran is no merit of
+        its own."""
         self.starts += 1
         self.due = None
-        self._ran = 0.0  # also of one that cannot be started: how long the one before it ran is no merit of its own
-        assert self._guard is not None
-        try:
-            with self._open_log() as log:
-                self._began = time.monotonic()
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
-                    preexec_fn=die_with(os.getpid()),  # safe: there are no threads
-                )
-        except OSError as error:
-            raise SystemFailure(f"{self.name} could not be started: {error}") from error
-        self.status = None
-        self._guard.add(self._process.pid)
+        self._ran = 0.0
 
     def _open_log(self) -> BinaryIO:
-        """Where the process that is being started writes."""
+        """Where the process that is being started writes. The log goes on where this member of the job has run
+        before."""
         log = self.log.open("ab" if self.restarts else "wb")
         if self.starts == 1:
             self.log_begin = log.tell()
@@ -135,26 +128,6 @@ class Process:
         with contextlib.suppress(OSError):  # a full disk
             log.write((line if not log.tell() else f"\n{line}").encode())
             log.flush()
-
-    def poll(self) -> bool:
-        """Whether the process has ended, by now; then what it started has, too."""
-        if not self.running or self._process is None or self._guard is None:
-            return True
-        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is None:
-            return False
-        # Until the leader is waited for, its number is that of this group and can be no other's.
-        self.signal(signal.SIGKILL)
-        self._guard.remove(self._process.pid)
-        self.status = self._process.wait()
-        self._ran = time.monotonic() - self._began
-        return True
-
-    def signal(self, number: int) -> None:
-        """Sends a signal to the whole group."""
-        if self.running and self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
 
     @property
     def exit_status(self) -> int:
@@ -181,6 +154,62 @@ class Process:
             log.seek(max(0, log.tell() - 256 * count))
             return log.read().decode(errors="replace").splitlines()[-count:]
         return []
+
+
+class LocalProcess(Process):
+    """One of this host's: the leader of a group (and session) of its own, which ends with it."""
+
+    def __init__(self, member: Member, log: Path, guard: Guard, starts_before: int = 0) -> None:
+        super().__init__(member, log, starts_before)
+        self._guard = guard
+        self._began = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self.status is None
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts it, or starts it again."""
+        self._begin_start()
+        try:
+            with self._open_log() as log:
+                self._began = time.monotonic()
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,  # the terminal's Ctrl-C reaches the launcher alone
+                    preexec_fn=die_with(os.getpid()),  # safe: there are no threads
+                )
+        except OSError as error:
+            raise SystemFailure(f"{self.name} could not be started: {error}") from error
+        self.status = None
+        self._guard.add(self._process.pid)
+
+    def poll(self) -> bool:
+        if not self.running or self._process is None:
+            return True
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return False
+        # Until the leader is waited for, its number is that of this group and can be no other's.
+        self.signal(signal.SIGKILL)
+        self._guard.remove(self._process.pid)
+        self.status = self._process.wait()
+        self._ran = time.monotonic() - self._began
+        return True
+
+    def signal(self, number: int) -> None:
+        if self.running and self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
 
 
 def stop(processes: Sequence[Process], grace: float, hurry: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ from flota.errors import SystemFailure
 from flota.launch.guard import Guard
 from flota.launch.hosts import Endpoint
 from flota.launch.plan import Member
-from flota.launch.processes import Process, stop
+from flota.launch.processes import LocalProcess, stop
 
 UNHEARD = 40.0  # seconds; Ray by itself takes up to 65 to give up a node that is cut off
 LOCK_WAIT = 120.0  # seconds that a server of before may take to let go of its folder, on a node that is lost
@@ -43,7 +43,7 @@ _CHUNK = 1 << 16
 _ENDED = 3.0  # seconds that are spent on the last words of a process that has ended
 
 
-class _Piped(Process):
+class _Piped(LocalProcess):
     """A process that writes into a pipe."""
 
     def __init__(self, name: str, guard: Guard) -> None:
