@@ -57,7 +57,7 @@ class Process(ABC):
         self.leaving = False  # a worker that the job goes on without
         self.starts = 0  # by this launch
         self.used_restarts = 0  # of those that it may have
-        self.due: float | None = None  # when it is to be started again
+        self.due: float | None = None  # when it is to be started again; infinite: when there is a place for it
         self._starts_before = starts_before
         self._ran = 0.0
 
@@ -81,7 +81,7 @@ class Process(ABC):
 
     @property
     def waiting(self) -> bool:
-        """Whether it has ended and is to be started again."""
+        """Whether it does not run, and is to be started by itself."""
         return self.due is not None
 
     @property

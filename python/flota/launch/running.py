@@ -14,7 +14,7 @@ from flota.launch.control import Control
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
 from flota.launch.environment import durable_environment, environment_table, member_environment
-from flota.launch.plan import Plan
+from flota.launch.plan import Plan, with_workers
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
 from flota.launch.record import FAILED, FINISHED, STOPPED
@@ -40,14 +40,16 @@ class Launch:
         self._durable = durable
         self._logs = Path(plan.arguments.log_dir)
         self._crew = crew
-        self._reviver = Reviver(crew, durable, plan.arguments.max_restarts)
+        self._reviver = self._make_reviver()
         script = Path(plan.arguments.training_script).name
         # Workers first: where there is no room for all, they are what one looks at.
         processes = [*self._crew.workers, *self._crew.servers]
         self._job = Job(script, processes, self._crew.progress, time.monotonic())
         self._protected: dict[str, str] = {}
         self._control = Control(folder, self._logs)
-        place = LocalWorkplace(plan, self._crew, self._reviver, durable, self._environment, self._show_worker)
+        place = LocalWorkplace(
+            plan, self._crew, self._reviver, durable, self._environment, self._resize, self._show_worker
+        )
         self._scaling = Scaling(place)
 
     def run(self, view: Callable[[Job], View]) -> int:
@@ -56,6 +58,8 @@ class Launch:
         state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
+            if self._plan.arguments.resume and self._plan.alone:
+                self._scaling.settle()
             shown = view(self._job)
             try:
                 failed = self._watch(shown)
@@ -106,8 +110,13 @@ class Launch:
             self._crew.environments[process.name] = self._environment(self._plan, process)
             if not self._signals.received:
                 self._crew.start(process)
-        if self._plan.arguments.resume and self._plan.alone:
-            self._scaling.settle()
+
+    def _make_reviver(self) -> Reviver:
+        return Reviver(self._crew, self._durable, self._plan.arguments.max_restarts)
+
+    def _resize(self, plan: Plan, workers: int) -> Plan:
+        """The same job with another number of workers."""
+        return with_workers(plan, workers)
 
     def _environment(self, plan: Plan, process: Process) -> dict[str, str]:
         kept = self._durable.path if self._durable else None
@@ -121,8 +130,8 @@ class Launch:
     def _show_worker(self, worker: Process) -> None:
         self._job.processes.insert(len(self._crew.workers) - 1, worker)
 
-    def _why_fixed(self) -> str:
-        """Why this launch cannot change the number of workers; empty where it can."""
+    def _why_fixed(self, workers: int) -> str:
+        """Why this launch cannot make the number of workers this one; empty where it can."""
         if self._plan.alone:
             return ""
         return (
@@ -135,7 +144,7 @@ class Launch:
             workers = question.get("scale")
             if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
                 asker.end("this launch does not know that question: it may be of another version of flota", done=False)
-            elif fixed := self._why_fixed():
+            elif fixed := self._why_fixed(workers):
                 asker.end(fixed, done=False)
             else:
                 self._scaling.ask(workers, asker)
@@ -180,7 +189,8 @@ class Launch:
         """Whether it is a worker that was to join, and nobody waits for it yet."""
         if process not in self._crew.workers or not self._scaling.comes(process.member.index):
             return False
-        line = self._scaling.give_up(process.member.index, f"it {process.ending} ({process.log})")
+        log = f" ({process.log})" if process.status is not None else ""
+        line = self._scaling.give_up(process.member.index, f"it {process.ending}{log}")
         tell(line)
         return True
 

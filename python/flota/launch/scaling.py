@@ -140,9 +140,13 @@ class Scaling:
             self._end(f"{workers_text(self._place.workers)} ({self._before} before)", done=True)
         self._tell()
 
-    def _told(self, index: int, what: str) -> bool:
+    def tell(self, line: str) -> None:
+        """To whoever asked for the change that is under way."""
         if self._under_way is not None:
-            self._under_way.say(f"worker {index} has {what}")
+            self._under_way.say(line)
+
+    def _told(self, index: int, what: str) -> bool:
+        self.tell(f"worker {index} has {what}")
         return True
 
     def _see_off(self, index: int) -> None:
@@ -160,9 +164,7 @@ class Scaling:
     def _start(self, index: int) -> None:
         self._absent.discard(index)
         self._coming.add(index)
-        line = self._place.start_worker(index)
-        if self._under_way is not None:
-            self._under_way.say(line)
+        self.tell(self._place.start_worker(index))
 
     # --- what server 0 is told ---
 

@@ -129,6 +129,8 @@ def state(process: Process, worker: WorkerProgress | None) -> str:
 
 
 def _state(process: Process, worker: WorkerProgress | None) -> str:
+    if process.due == math.inf:
+        return process.ending
     if process.due is not None:
         return f"{process.ending}, starts again in {max(0.0, process.due - time.monotonic()):.0f} s"
     if process.leaving and not process.asked_to_stop:

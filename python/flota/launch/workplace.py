@@ -1,4 +1,4 @@
-"""Workers of this host that come and go, as ``scaling`` asks for them."""
+"""Workers of one launch that come and go, as ``scaling`` asks for them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Callable
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
 from flota.launch.envoys import Envoy, NoEnvoy
-from flota.launch.plan import Plan, with_workers
+from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.reviving import Reviver
 from flota.launch.view import say, tell
 
 Dress = Callable[[Plan, Process], dict[str, str]]
+Resize = Callable[[Plan, int], Plan]
 
 
 class LocalWorkplace:
     """``scaling.Workplace`` of a launch that has all of its job's workers. ``dress``: what a process is told by its
-    environment; ``added``: called with each process that is new."""
+    environment; ``resize``: the plan with another number of workers; ``added``: called with each process that is
+    new."""
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class LocalWorkplace:
         reviver: Reviver,
         durable: DurableFolder | None,
         dress: Dress,
+        resize: Resize,
         added: Callable[[Process], None],
     ) -> None:
         self._plan = plan
@@ -34,6 +37,7 @@ class LocalWorkplace:
         self._reviver = reviver
         self._durable = durable
         self._dress = dress
+        self._resize = resize
         self._added = added
         self._workers = {process.member.index: process for process in crew.workers}
 
@@ -43,7 +47,7 @@ class LocalWorkplace:
 
     def set_workers(self, workers: int) -> None:
         before = self.workers
-        self._plan = with_workers(self._plan, workers)
+        self._plan = self._resize(self._plan, workers)
         say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
         if self._durable is not None:
             tell(self._durable.scaled(workers))
@@ -63,8 +67,9 @@ class LocalWorkplace:
         self._crew.environments[process.name] = self._dress(self._plan, process)
         process.leaving = False
         self._crew.coming.add(index)
+        self._crew.progress.begin_again(index)  # what one of its number said before is none of its own
         self._reviver.start_new(process)
-        line = f"{process.name} is started: {process.log}"
+        line = f"{process.name} {'is' if process.running else 'will be'} started: {process.log}"
         say(line)
         return line
 

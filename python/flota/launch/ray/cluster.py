@@ -1,4 +1,4 @@
-"""The Ray cluster: all that is asked of Ray itself.
+"""The Ray cluster, and how it is asked.
 
 Every call that may wait has a deadline. What Ray says goes wrong becomes an error of flota's, which names the node.
 """
@@ -9,26 +9,19 @@ import contextlib
 import logging
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.exceptions
-from ray.util.placement_group import placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flota.errors import SystemFailure
-from flota.launch.ray.actor import Seat
 from flota.launch.ray.settings import Settings
 
 CALL = 10.0  # seconds that a seat which is there may take to answer
-FIRST_CALL = 60.0  # and one that Ray is making: it is sent the script's folder, and a Python is started
-_LOOK = 0.2
 _PROBE = 5.0
-_THREADS = 4  # calls that a seat takes at a time
 _NOT_THERE = (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError)
 
 
@@ -136,78 +129,6 @@ def what_there_is() -> str:
         ]
         shown.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}) {', '.join(parts) or 'nothing'}")
     return "; ".join(shown)
-
-
-class Place:
-    """A placement group with a seat in each bundle."""
-
-    def __init__(self, settings: Settings, names: Sequence[str], *, replaced: bool) -> None:
-        """``replaced``: Ray finds another place for a seat whose node is lost."""
-        self._settings = settings
-        self.asked = [settings.server if name.startswith("server") else settings.worker for name in names]
-        # A bundle of nothing is refused by Ray; this is the least that it takes.
-        bundles = [asked or {"CPU": 0.001} for asked in self.asked]
-        self._group = placement_group(bundles, strategy=settings.strategy)
-        self._replaced = replaced
-        self._seats: list[Any] = []
-
-    def take(self, interrupted: Callable[[], bool]) -> list[tuple[Any, dict[str, Any]]] | None:
-        """A seat for each, and what it says of itself, once there is room for all; None: interrupted."""
-        deadline = time.monotonic() + self._settings.wait
-        ready = self._group.ready()
-        while not ray.wait([ready], timeout=_LOOK)[0]:
-            if interrupted():
-                return None
-            if time.monotonic() > deadline:
-                raise SystemFailure(
-                    f"Ray has had no room for the job for {self._settings.wait:g} s (--ray_wait): "
-                    f"{len(self.asked)} processes ask for {self._asked_text()}, placed {self._settings.strategy}; free "
-                    f"is: {what_there_is()}"
-                )
-        self._make_seats()
-        calls = [seat.hello.remote() for seat in self._seats]
-        deadline = time.monotonic() + FIRST_CALL
-        while len(ray.wait(calls, num_returns=len(calls), timeout=_LOOK)[0]) < len(calls):
-            if interrupted():
-                return None
-            if time.monotonic() > deadline:
-                break
-        return [(seat, ask(call)) for seat, call in zip(self._seats, calls, strict=True)]
-
-    def _asked_text(self) -> str:
-        counts: dict[str, int] = {}
-        for asked in self.asked:
-            text = resources_text(asked)
-            counts[text] = counts.get(text, 0) + 1
-        return ", ".join(f"{number} of ({text})" for text, number in counts.items())
-
-    def _make_seats(self) -> None:
-        for index, asked in enumerate(self.asked):
-            where = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index)
-            bundle = asked or {"CPU": 0.001}
-            self._seats.append(
-                ray.remote(Seat)
-                .options(
-                    num_cpus=bundle.get("CPU", 0),
-                    num_gpus=bundle.get("GPU", 0),
-                    memory=bundle.get("memory") or None,
-                    scheduling_strategy=where,
-                    # How often a process is started again is decided here, and forgotten after ten minutes of life.
-                    max_restarts=-1 if self._replaced else 0,
-                    max_concurrency=_THREADS,
-                )
-                .remote()
-            )
-
-    def close(self, leavings: Sequence[str] = ()) -> None:
-        """Ends the seats, what is left in them, and these folders on their nodes."""
-        calls = [seat.end.remote(list(leavings)) for seat in self._seats]
-        if calls:
-            ray.wait(calls, num_returns=len(calls), timeout=CALL)
-        for seat in self._seats:
-            with contextlib.suppress(ray.exceptions.RayError):
-                ray.kill(seat)
-        remove_placement_group(self._group)
 
 
 def ask(call: Any, timeout: float = CALL) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from flota import config
 from flota.launch.arguments import Arguments
@@ -16,8 +15,10 @@ from flota.launch.plan import Member, Plan
 from flota.launch.processes import Process
 from flota.launch.ray import cluster
 from flota.launch.ray.keeping import Keeping
+from flota.launch.ray.placing import Taken, check_seats, with_workers
 from flota.launch.ray.process import RayProcess
 from flota.launch.ray.protection import Protection
+from flota.launch.ray.seats import Place
 from flota.launch.ray.settings import Settings
 from flota.launch.view import say
 
@@ -32,38 +33,62 @@ class RayCrew(Crew):
         plan: Plan,
         settings: Settings,
         folder: Path,
-        seats: Sequence[tuple[Any, Mapping[str, Any]]],
+        place: Place,
+        taken: Sequence[Taken],
         keeping: Keeping,
         protection: Protection,
     ) -> None:
-        """``folder``: of this launch alone. ``seats``: in the order of the plan's members, with what they say of
-        themselves."""
-        self._plan = plan
+        """``folder``: of this launch alone. ``taken``: a seat of the place for each of the plan's members, in order."""
+        self.plan = plan
         self._settings = settings
         self._folder = folder
-        self._seats = iter(seats)
+        self._place = place
+        self.tell: Callable[[str], None] = say  # to whoever waits for a worker
         self._kept = keeping.folder
         self._protection = protection
-        super().__init__(plan, folder / "report", None, keeping.restarts)
-        self.ray_processes = [process for process in self.processes if isinstance(process, RayProcess)]
+        super().__init__(plan, folder / "report", keeping.restarts)
+        for process, (seat, hello) in zip(self.ray_processes, taken, strict=True):
+            process.seat = seat
+            process.sit(hello, moved=False)
         self._write_endpoints()
 
     def _make(self, member: Member, log: Path, starts_before: int) -> Process:
-        seat, hello = next(self._seats)
         is_server = member.role == "server"
         return RayProcess(
             member,
             log,
             starts_before,
-            seat,
-            hello,
             asks=self._settings.server if is_server else self._settings.worker,
             kept=f"{self._kept}/server-{member.index}" if is_server and self._kept else "",
             wait=self._settings.wait,
+            check=lambda name, seat, hello: check_seats([name], [(seat, hello)], self._settings),
+            tell=lambda line: self.tell(line),
             endpoints=lambda: self._lines,
             take_report=lambda report, age: self.progress.take(report, age),
             is_confirmed=lambda: not self.training(),
         )
+
+    @property
+    def ray_processes(self) -> list[RayProcess]:
+        return [process for process in self.processes if isinstance(process, RayProcess)]
+
+    # --- workers that come and go ---
+
+    def resize(self, workers: int) -> Plan:
+        """The plan of the job with so many workers from here on."""
+        self.plan = with_workers(self.plan, workers)
+        return self.plan
+
+    def seek(self, process: RayProcess) -> None:
+        """Asks for a seat for a worker that has none; it is started when that is somewhere."""
+        process.seek(self._place.seek(process.member.index))
+
+    def give_back(self, process: RayProcess) -> None:
+        """Ends the seat of a worker that is not the job's any more, if it has one."""
+        if (seat := process.leave_seat()) is not None:
+            self._place.give_back(seat)
+
+    # --- a start ---
 
     def start(self, process: Process) -> None:
         assert isinstance(process, RayProcess)
@@ -71,11 +96,11 @@ class RayCrew(Crew):
             self._settle(process)
         role, settings = process.member.role, self._settings
         environment = self._environment(process)
-        self.environments[process.name] = {**environment, **self._protection.environment_here, **self._endpoints_here}
-        runner = ["-m", "flota.paddle"] if self._plan.arguments.paddle else []
+        self.environments[process.name] = self.environment_here(process)
+        runner = ["-m", "flota.paddle"] if self.plan.arguments.paddle else []
         process.begin(
             {
-                "command": ["-u", *runner, settings.script, *self._plan.arguments.training_script_args],
+                "command": ["-u", *runner, settings.script, *self.plan.arguments.training_script_args],
                 "environment": {**environment, **self._protection.environment},
                 "files": self._protection.files(role, process.member.endpoint.address),
                 "folder": settings.workspace,  # nothing: where Ray has put what it was sent
@@ -83,12 +108,16 @@ class RayCrew(Crew):
             }
         )
 
-    def _environment(self, process: RayProcess) -> dict[str, str]:
-        arguments: Arguments = self._plan.arguments
+    def environment_here(self, process: Process) -> dict[str, str]:
+        """What a process of this launch itself is told that speaks with servers for this one."""
+        return {**self._environment(process), **self._protection.environment_here, **self._endpoints_here}
+
+    def _environment(self, process: Process) -> dict[str, str]:
+        arguments: Arguments = self.plan.arguments
         asked = self._settings.server if process.member.role == "server" else self._settings.worker
         kept = Path(self._kept) if self._kept else None
         return {
-            **member_environment(self._plan, process.member, ""),
+            **member_environment(self.plan, process.member, ""),
             config.TIMEOUT: TIMEOUT,
             config.THREADS: str(max(1, int(asked.get("CPU", 1)))),
             **config.forwarded(),
@@ -99,14 +128,19 @@ class RayCrew(Crew):
         }
 
     def _settle(self, process: RayProcess) -> None:
-        """Finds a port for a process that is to start in another place than before, and tells all where a server is."""
-        taken = [endpoint.port for endpoint in [*self._plan.servers, *self._plan.workers, self._plan.rendezvous]]
+        """Finds a port for a process that is to start in another place than before, or in its first, and tells all
+        where a server is."""
+        assert process.node is not None
+        taken = [endpoint.port for endpoint in [*self.plan.servers, *self.plan.workers, self.plan.rendezvous]]
         port = cluster.ask(process.seat.free_ports.remote(1, taken))[0]
         endpoint = Endpoint(cluster.bracketed(process.node.address), port)
         process.member = replace(process.member, endpoint=endpoint)
         is_server = process.member.role == "server"
-        (self._plan.servers if is_server else self._plan.workers)[process.member.index] = endpoint
-        say(f"{process.name} is on {process.node} now" + (f", at {endpoint}" if is_server else ""))
+        (self.plan.servers if is_server else self.plan.workers)[process.member.index] = endpoint
+        if process.was_moved:
+            say(f"{process.name} is on {process.node} now" + (f", at {endpoint}" if is_server else ""))
+        else:
+            self.tell(f"{process.name} is on {process.node}")
         if is_server:
             self._write_endpoints()
 
@@ -115,7 +149,7 @@ class RayCrew(Crew):
     @property
     def _lines(self) -> list[str]:
         """As it is now; the seats of processes that run are told with each question when it has changed."""
-        return [str(endpoint) for endpoint in self._plan.servers]
+        return [str(endpoint) for endpoint in self.plan.servers]
 
     @property
     def _endpoints_here(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ class _Run:
 
     def run(self, view: Callable[[Job], View]) -> int:
         # Ray takes half a second to import: what is refused above is refused before.
-        from flota.launch.ray import cluster, placing
+        from flota.launch.ray import cluster, placing, seats
         from flota.launch.ray.crew import RayCrew
         from flota.launch.ray.watching import RayLaunch
 
@@ -53,7 +53,7 @@ class _Run:
         signals = Signals()  # after Ray, which puts handlers of its own in place of some
         asked = placing.with_numbers(self._asked, len(cluster.nodes()))
         names = placing.names_of(asked)
-        place = cluster.Place(settings, names, replaced=asked.max_restarts > 0)
+        place = seats.Place(settings, names, replaced=asked.max_restarts > 0)
         self._held.callback(place.close, keeping.leavings)
         taken = place.take(lambda: bool(signals.received))
         if taken is None:
@@ -68,8 +68,8 @@ class _Run:
             say(note)
         folder = self._held.enter_context(private_folder())
         protection = Protection(asked, [server.address for server in plan.servers], folder)
-        crew = RayCrew(plan, settings, folder, taken, keeping, protection)
-        return RayLaunch(plan, crew, folder, signals, keeping.durable, protection.note).run(view)
+        crew = RayCrew(plan, settings, folder, place, taken, keeping, protection)
+        return RayLaunch(plan, crew, folder, signals, keeping.durable, settings, protection.note).run(view)
 
     def _left_out(self) -> list[str]:
         """What of the script's folder is not sent: what this launch itself writes there."""

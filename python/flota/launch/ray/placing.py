@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -78,3 +79,19 @@ def make_plan(arguments: Arguments, names: Sequence[str], taken: Sequence[Taken]
         arguments=arguments,
         notes=[],
     )
+
+
+def with_workers(plan: Plan, count: int) -> Plan:
+    """The same job with another number of workers. Where new ones will be is not known before Ray has found a place for
+    each: until then they have names beside worker 0, as every worker is to have one, and all different."""
+    first = plan.workers[0]
+    kept = plan.workers[:count]
+    taken = {endpoint.port for endpoint in [*plan.servers, *kept, plan.rendezvous] if endpoint.host == first.host}
+    free = (port for port in itertools.count(first.port) if port not in taken)
+    workers = [*kept, *(Endpoint(first.host, port) for port in itertools.islice(free, count - len(kept)))]
+    members = [
+        Member(role, index, endpoint)
+        for role, endpoints in (("server", plan.servers), ("worker", workers))
+        for index, endpoint in enumerate(endpoints)
+    ]
+    return replace(plan, workers=workers, members=members, arguments=replace(plan.arguments, worker_num=count))

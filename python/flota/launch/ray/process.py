@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,63 +14,54 @@ from flota.errors import FlotaError, SystemFailure
 from flota.launch.plan import Member
 from flota.launch.processes import Process
 from flota.launch.ray import cluster
+from flota.launch.ray.seats import Node, Sought
 from flota.launch.view import say
 
 _RETRY = 0.5  # seconds before a seat that does not answer is asked again
 _SILENT_AFTER = 10.0  # seconds until the user is told of it
 _CONFIRMED_WITHIN = 5.0  # seconds that the workers' last word may come after a server's end
+_NO_PLACE_AFTER = 10.0  # seconds until whoever waits for a new worker is told that Ray looks for a place for it
 _STOPPED_WITHIN = 3.0  # seconds that a seat may be silent when its process is to end
 
 
-@dataclass(frozen=True)
-class Node:
-    """Where a seat is."""
-
-    id: str
-    host: str
-    address: str
-
-    @classmethod
-    def of(cls, hello: Mapping[str, Any]) -> Node:
-        return cls(hello["node"], hello["host"], hello["address"])
-
-    def __str__(self) -> str:
-        return self.address if self.host == self.address else f"{self.host} ({self.address})"
-
-
 class RayProcess(Process):
-    """A process in a seat. Ends as any other; or is lost with its seat, which comes back elsewhere, or does not."""
+    """A process in a seat, once it has one. Ends as any other; or is lost with its seat, which comes back elsewhere, or
+    does not."""
 
     def __init__(
         self,
         member: Member,
         log: Path,
         starts_before: int,
-        seat: Any,
-        hello: Mapping[str, Any],
         *,
         asks: Mapping[str, float],
         kept: str,
         wait: float,
+        check: Callable[[str, Any, Mapping[str, Any]], None],
+        tell: Callable[[str], None],
         endpoints: Callable[[], list[str]],
         take_report: Callable[[str, float], None],
         is_confirmed: Callable[[], bool],
     ) -> None:
         """``asks``: resources of its seat. ``kept``: the folder of what it keeps, or nothing; in the node's folder for
-        temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent. ``endpoints``:
-        where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``: whether it is known of
-        every worker that it needs no servers any more."""
-        super().__init__(member, log, None, starts_before)
-        self.seat = seat
-        self.node = Node.of(hello)
+        temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent, or sought.
+        ``check``: refuses a node on which the process could not run. ``tell``: tells whoever waits for it.
+        ``endpoints``: where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``: whether
+        it is known of every worker that it needs no servers any more."""
+        super().__init__(member, log, starts_before)
+        self.seat: Any = None
+        self.node: Node | None = None
         self.moved = False  # the seat is another one than at the last start
         self.was_moved = False  # as it has ever been
         self.holds = False  # a server: it has kept something, which is in its folder there
         self.lost_for_good = ""  # why no other start is possible
         self._asks = asks
         self.kept = kept
-        self._token = str(hello["token"])
+        self._token = ""
+        self._sought: Sought | None = None
         self._wait = wait
+        self._check = check
+        self._tell = tell
         self._endpoints = endpoints
         self._told: list[str] = []  # of them, the last that its seat has surely heard
         self._telling: list[str] = []
@@ -98,6 +89,10 @@ class RayProcess(Process):
 
     @property
     def ending(self) -> str:
+        if self._sought is not None:
+            return "waits for a place"
+        if self._lost and self._ended_on is None:
+            return f"got no place: {self.lost_for_good}"
         if self._lost:
             return f"was lost with its place on {self._ended_on}"
         return super().ending + (f" on {self._ended_on or self.node}" if self.status is not None else "")
@@ -109,9 +104,7 @@ class RayProcess(Process):
 
     def begin(self, order: Mapping[str, Any]) -> None:
         """Starts it, or starts it again, in its seat."""
-        self.starts += 1
-        self.due = None
-        self._ran = 0.0
+        self._begin_start()
         try:
             self._open_log().close()
         except OSError as error:
@@ -123,9 +116,6 @@ class RayProcess(Process):
         self.moved = False
         self._began_at = time.monotonic()
         self._is_running = True
-
-    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        raise NotImplementedError("RayCrew.start() says more than a command: begin()")
 
     def signal(self, number: int) -> None:
         if self._is_running and number != signal.SIGCONT:
@@ -152,8 +142,58 @@ class RayProcess(Process):
 
     # --- the seat ---
 
+    def seek(self, sought: Sought) -> None:
+        """Has no seat, and is started in this one as soon as that is somewhere."""
+        self.seat, self.node, self._sought = sought.seat, None, sought
+        self._call, self._token, self._told_silent = None, "", False
+        self.status, self._lost, self._ended_on, self.lost_for_good = None, False, None, ""
+        self.due = math.inf
+
+    def leave_seat(self) -> Any:
+        """Nothing runs in it, and nothing will. Returns the seat."""
+        seat, self.seat = self.seat, None
+        self._sought = self._call = None
+        return seat
+
+    def sit(self, hello: Mapping[str, Any], *, moved: bool) -> None:
+        """Its seat is where it says."""
+        self.node, self._token = Node.of(hello), str(hello["token"])
+        self._taken, self._told, self.moved = 0, [], moved
+        self._heard = time.monotonic()
+
+    def _look_for_place(self, sought: Sought) -> None:
+        try:
+            hello = sought.hello()
+            if hello is not None:
+                self._check(self.name, self.seat, hello)
+        except FlotaError as error:
+            self._get_none(str(error))
+            return
+        if hello is not None:
+            self._sought = None
+            self.sit(hello, moved=True)
+            self.was_moved = False
+            self.due = time.monotonic()
+            return
+        if sought.waited > self._wait:
+            self._get_none(f"Ray has had no room for it for {self._wait:g} s (--ray_wait){self._what_there_is()}")
+        elif sought.waited > _NO_PLACE_AFTER and not self._told_silent:
+            self._told_silent = True
+            self._tell(f"Ray looks for a place for {self.name}{self._what_there_is()}; waiting up to {self._wait:g} s")
+
+    def _get_none(self, why: str) -> None:
+        self._sought = None
+        self._lose(why)
+
+    def _what_there_is(self) -> str:
+        return f": it asks for {cluster.resources_text(self._asks)}; free is: {cluster.what_there_is()}"
+
     def _listen(self) -> None:
         """Takes what the seat has answered, and asks it again."""
+        if self._sought is not None:
+            self._look_for_place(self._sought)
+        if self.seat is None or self.node is None:
+            return
         now = time.monotonic()
         if self._call is not None and cluster.answered(self._call):
             call, self._call = self._call, None
@@ -191,8 +231,8 @@ class RayProcess(Process):
             hello = cluster.ask(self.seat.hello.remote())
         except FlotaError:
             return  # and again, when it answers
-        before, self.node = self.node, Node.of(hello)
-        self._token, self._taken, self._told, self.moved = str(hello["token"]), 0, [], True
+        before = self.node
+        self.sit(hello, moved=True)
         self.was_moved = True
         if self._is_running:
             self._lost, self._ended_on = True, before
@@ -210,12 +250,11 @@ class RayProcess(Process):
             self._lose(self._why_silent())
 
     def _why_silent(self) -> str:
-        alive = cluster.node_is_alive(self.node.id)
-        asked = cluster.resources_text(self._asks)
+        alive = self.node is not None and cluster.node_is_alive(self.node.id)
         return (
             f"its place on {self.node} has not answered for {self._wait:g} s (--ray_wait)"
             + (", though Ray takes that node to be alive" if alive else "; Ray has lost that node")
-            + f". Ray has found it no other place: it asks for {asked}; free is: {cluster.what_there_is()}"
+            + f". Ray has found it no other place{self._what_there_is()}"
         )
 
     def _lose(self, why: str) -> None:

@@ -11,14 +11,41 @@ from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.ray.crew import RayCrew
 from flota.launch.ray.process import RayProcess
+from flota.launch.ray.seats import BESIDE
+from flota.launch.ray.settings import Settings
 from flota.launch.reviving import Reviver
 from flota.launch.running import Launch
+from flota.launch.scaling import workers_text
 from flota.launch.signals import Signals
-from flota.launch.view import say, show
+from flota.launch.view import say, show, tell
 
 
 class RayReviver(Reviver):
-    """Starts again what may be, in the seats that Ray has for it."""
+    """Starts again what may be, in the seats that Ray has for it. One that has none gets one first."""
+
+    def __init__(self, crew: RayCrew, durable: DurableFolder | None, most: int) -> None:
+        super().__init__(crew, durable, most)
+        self._ray_crew = crew
+
+    def start_what_is_due(self) -> None:
+        for process in self._crew.workers:
+            assert isinstance(process, RayProcess)
+            if process.member.index >= len(self._ray_crew.plan.workers) and not (process.running or process.waiting):
+                self._ray_crew.give_back(process)
+        super().start_what_is_due()
+
+    def start_new(self, worker: Process) -> None:
+        assert isinstance(worker, RayProcess)
+        if worker.lost_for_good:
+            self._ray_crew.give_back(worker)
+        super().start_new(worker)
+
+    def _start_again(self, process: Process) -> None:
+        assert isinstance(process, RayProcess)
+        if process.seat is None:
+            self._ray_crew.seek(process)
+        else:
+            super()._start_again(process)
 
     def waits(self, process: Process) -> bool:
         assert isinstance(process, RayProcess)
@@ -37,12 +64,29 @@ class RayReviver(Reviver):
 
 class RayLaunch(Launch):
     def __init__(
-        self, plan: Plan, crew: RayCrew, folder: Path, signals: Signals, durable: DurableFolder | None, note: str | None
+        self,
+        plan: Plan,
+        crew: RayCrew,
+        folder: Path,
+        signals: Signals,
+        durable: DurableFolder | None,
+        settings: Settings,
+        note: str | None,
     ) -> None:
-        super().__init__(plan, crew, folder, signals, durable)
         self._ray_crew = crew
-        self._reviver = RayReviver(crew, durable, plan.arguments.max_restarts)
+        self._settings = settings
         self._note = note
+        super().__init__(plan, crew, folder, signals, durable)
+        crew.tell = self._tell_of_worker
+
+    def _make_reviver(self) -> Reviver:
+        return RayReviver(self._ray_crew, self._durable, self._plan.arguments.max_restarts)
+
+    def _resize(self, plan: Plan, workers: int) -> Plan:
+        return self._ray_crew.resize(workers)
+
+    def _environment(self, plan: Plan, process: Process) -> dict[str, str]:
+        return self._ray_crew.environment_here(process)
 
     def _start(self) -> None:
         crew = self._ray_crew
@@ -52,14 +96,25 @@ class RayLaunch(Launch):
         for placed in crew.ray_processes:
             say(f"{placed.name} is on {placed.node}")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
+        tell(self._control.trouble)
         if self._note:
             say(self._note)
         for process in crew.processes:
             if not self._signals.received:
                 crew.start(process)
 
-    def _why_fixed(self) -> str:
-        return "this job's workers are in the seats that Ray has set aside for it, and there are no others"
+    def _why_fixed(self, workers: int) -> str:
+        most, strategy = len(self._plan.workers), self._settings.strategy
+        if workers <= most or strategy in BESIDE:
+            return ""
+        return (
+            f"Ray holds --strategy={strategy} for the places that the job began with, and for none beside them: at "
+            f"most {workers_text(most)}; a job that was started with --strategy={' or '.join(BESIDE)} may have more"
+        )
+
+    def _tell_of_worker(self, line: str) -> None:
+        say(line)
+        self._scaling.tell(line)
 
     def _tell_failure(self, failed: Sequence[Process]) -> None:
         super()._tell_failure(failed)
