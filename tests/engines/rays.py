@@ -42,8 +42,9 @@ class Launch:
         self.folder = folder
         folder.mkdir()
         self._host = host
+        self._environment = environment(**settings)
         self.running: Running = host.start(
-            [BIN / "flota", "launch", "--on=ray", *map(str, words)], cwd=folder, env=environment(**settings)
+            [BIN / "flota", "launch", "--on=ray", *map(str, words)], cwd=folder, env=self._environment
         )
 
     @property
@@ -67,6 +68,12 @@ class Launch:
             wait_until(said, timeout)
         except AssertionError:
             raise AssertionError(f"no {text!r} after {timeout:g} s:\n{self.output}{self.log(log)}") from None
+
+    def scale(self, workers: int, *flags: str) -> tuple[int, str]:
+        """Its exit status, and what it said."""
+        command = [BIN / "flota", "scale", "--workers", str(workers), *flags]
+        scale = self._host.start(command, cwd=self.folder, env=self._environment)
+        return scale.wait(LONGEST), scale.output
 
     def place_of(self, name: str) -> str:
         """The address of the node that a process was placed on."""
