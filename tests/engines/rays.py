@@ -67,7 +67,8 @@ class Launch:
         try:
             wait_until(said, timeout)
         except AssertionError:
-            raise AssertionError(f"no {text!r} after {timeout:g} s:\n{self.output}{self.log(log)}") from None
+            printed = self.log(log) if log else ""
+            raise AssertionError(f"no {text!r} after {timeout:g} s:\n{self.output}{printed}") from None
 
     def scale(self, workers: int, *flags: str) -> tuple[int, str]:
         """Its exit status, and what it said."""

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ pytestmark = [
 
 JOB = Path(__file__).parents[1] / "launch" / "scaled_job.py"
 FILES, LINES = 16, 250
-CPUS = 3  # of each of two nodes
+CPUS = 4  # of each of two nodes
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,11 @@ class Job:
             self.folder / "train.py", json.dumps(arguments),
         )  # fmt: skip
         self.kept = folder / "kept"
+
+    def begin(self):
+        """Until the first worker is there."""
         wait_until(self.has_begun, 110)
+        return self
 
     def has_begun(self):
         assert self.launch.running.status is None, self.launch.output
@@ -61,15 +66,35 @@ class Job:
         assert self.launch.wait() == 0, self.launch.output
         return np.load(self.folder / "counts.npy")
 
+    def record(self):
+        return json.loads((self.kept / "job.json").read_text())
+
     def told(self, worker):
         return json.loads((self.folder / f"told.{worker}").read_text())
 
 
-def test_a_job_grows_over_the_nodes_and_shrinks_and_trains_every_sample_once(nodes, tmp_path):
-    job = Job(nodes, tmp_path, pace=1.0)
+@pytest.fixture
+def job(nodes, tmp_path):
+    started = []
+
+    def job(*flags, **arguments):
+        started.append(Job(nodes, tmp_path, *flags, **arguments))
+        return started[-1].begin()
+
+    yield job
+    for job in started:
+        if job.launch.running.status is None:
+            job.launch.running.signal(signal.SIGKILL)
+
+
+def test_a_job_grows_over_the_nodes_and_shrinks_and_trains_every_sample_once(nodes, job):
+    job = job(pace=1.0)
     lines = job.scaled(3)
     assert "worker 2 will be started: log/workerlog.2" in lines
-    assert lines[-3:-1] in (["worker 1 has joined", "worker 2 has joined"], ["worker 2 has joined", "worker 1 has joined"])
+    assert lines[-3:-1] in (
+        ["worker 1 has joined", "worker 2 has joined"],
+        ["worker 2 has joined", "worker 1 has joined"],
+    )
     assert lines[-1] == "3 workers (1 before)"
     names = [f"server {i}" for i in range(2)] + [f"worker {i}" for i in range(3)]
     assert {job.launch.place_of(name) for name in names} == set(nodes.addresses)
@@ -80,11 +105,11 @@ def test_a_job_grows_over_the_nodes_and_shrinks_and_trains_every_sample_once(nod
     assert first["numbers"][-1] == 2
     assert job.told(1)["totals"] == first["totals"]
     assert "was asked to leave" in job.launch.log("workerlog.2")
-    assert json.loads((job.kept / "job.json").read_text())["worker_num"] == 2
+    assert job.record()["worker_num"] == 2
 
 
-def test_a_worker_that_has_joined_outlives_its_node(nodes, tmp_path):
-    job = Job(nodes, tmp_path, pace=5.0, epochs=1)
+def test_a_worker_that_has_joined_outlives_its_node(nodes, job):
+    job = job(pace=5.0, epochs=1)
     job.scaled(2)
     address = job.launch.place_of("worker 1")
     with nodes.without(address):
@@ -96,10 +121,16 @@ def test_a_worker_that_has_joined_outlives_its_node(nodes, tmp_path):
     assert counts.sum() - len(counts) <= 2 * 2 * LINES
 
 
-def test_a_worker_without_a_place_is_given_up_and_the_job_goes_on(nodes, tmp_path):
-    job = Job(nodes, tmp_path, "--worker_cpus=2", "--ray_wait=12", pace=1.0, epochs=1)
-    status, output = job.launch.scale(4)
+def test_a_worker_without_a_place_is_given_up_and_the_job_goes_on(nodes, job):
+    job = job("--server_num=1", "--worker_cpus=3", "--ray_wait=8", pace=5.0, epochs=1)
+    status, output = job.launch.scale(3)
     assert status == 1
-    assert re.search(r"Ray looks for a place for worker \d: it asks for CPU 2; free is: .*; waiting up to 12 s", output)
-    assert re.search(r"worker \d could not join: it got no place: Ray has had no room for it for 12 s", output)
-    assert "flota scale" in output
+    assert "worker 1 has joined" in output  # the lowest gets the one place that is there
+    assert re.search(r"Ray looks for a place for worker 2: it asks for CPU 3; free is: .*; waiting up to 8 s", output)
+    assert re.search(r"worker 2 could not join: it got no place: Ray has had no room for it for 8 s", output)
+    assert "the job goes on with 2 workers" in output
+    wait_until(lambda: job.record()["worker_num"] == 2, 20)
+    # Its place is one for the next.
+    assert job.scaled(1)[-1] == "1 worker (2 before)"
+    assert job.scaled(2)[-1] == "2 workers (1 before)"
+    assert np.unique(job.counts()).tolist() == [1.0]

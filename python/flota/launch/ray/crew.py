@@ -83,6 +83,15 @@ class RayCrew(Crew):
         """Asks for a seat for a worker that has none; it is started when that is somewhere."""
         process.seek(self._place.seek(process.member.index))
 
+    def share_out(self) -> None:
+        """Of several that wait for a seat, the lowest get what is found: the job goes on without the others."""
+        seeking = [process for process in self.ray_processes if process.sought and process.sought.for_any]
+        seeking.sort(key=lambda process: process.member.index)
+        found = sorted([process.sought for process in seeking if process.sought], key=lambda one: not one.has_answered)
+        for process, sought in zip(seeking, found, strict=True):
+            if process.sought is not sought:
+                process.seek(sought)
+
     def give_back(self, process: RayProcess) -> None:
         """Ends the seat of a worker that is not the job's any more, if it has one."""
         if (seat := process.leave_seat()) is not None:

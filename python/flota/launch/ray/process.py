@@ -20,7 +20,7 @@ from flota.launch.view import say
 _RETRY = 0.5  # seconds before a seat that does not answer is asked again
 _SILENT_AFTER = 10.0  # seconds until the user is told of it
 _CONFIRMED_WITHIN = 5.0  # seconds that the workers' last word may come after a server's end
-_NO_PLACE_AFTER = 10.0  # seconds until whoever waits for a new worker is told that Ray looks for a place for it
+_NO_PLACE_AFTER = 5.0  # seconds until whoever waits for a new worker is told that Ray looks for a place for it
 _STOPPED_WITHIN = 3.0  # seconds that a seat may be silent when its process is to end
 
 
@@ -58,7 +58,7 @@ class RayProcess(Process):
         self._asks = asks
         self.kept = kept
         self._token = ""
-        self._sought: Sought | None = None
+        self.sought: Sought | None = None  # a seat that is nowhere yet
         self._wait = wait
         self._check = check
         self._tell = tell
@@ -89,7 +89,7 @@ class RayProcess(Process):
 
     @property
     def ending(self) -> str:
-        if self._sought is not None:
+        if self.sought is not None:
             return "waits for a place"
         if self._lost and self._ended_on is None:
             return f"got no place: {self.lost_for_good}"
@@ -144,7 +144,7 @@ class RayProcess(Process):
 
     def seek(self, sought: Sought) -> None:
         """Has no seat, and is started in this one as soon as that is somewhere."""
-        self.seat, self.node, self._sought = sought.seat, None, sought
+        self.seat, self.node, self.sought = sought.seat, None, sought
         self._call, self._token, self._told_silent = None, "", False
         self.status, self._lost, self._ended_on, self.lost_for_good = None, False, None, ""
         self.due = math.inf
@@ -152,7 +152,7 @@ class RayProcess(Process):
     def leave_seat(self) -> Any:
         """Nothing runs in it, and nothing will. Returns the seat."""
         seat, self.seat = self.seat, None
-        self._sought = self._call = None
+        self.sought = self._call = None
         return seat
 
     def sit(self, hello: Mapping[str, Any], *, moved: bool) -> None:
@@ -170,7 +170,7 @@ class RayProcess(Process):
             self._get_none(str(error))
             return
         if hello is not None:
-            self._sought = None
+            self.sought = None
             self.sit(hello, moved=True)
             self.was_moved = False
             self.due = time.monotonic()
@@ -182,7 +182,7 @@ class RayProcess(Process):
             self._tell(f"Ray looks for a place for {self.name}{self._what_there_is()}; waiting up to {self._wait:g} s")
 
     def _get_none(self, why: str) -> None:
-        self._sought = None
+        self.sought = None
         self._lose(why)
 
     def _what_there_is(self) -> str:
@@ -190,8 +190,8 @@ class RayProcess(Process):
 
     def _listen(self) -> None:
         """Takes what the seat has answered, and asks it again."""
-        if self._sought is not None:
-            self._look_for_place(self._sought)
+        if self.sought is not None:
+            self._look_for_place(self.sought)
         if self.seat is None or self.node is None:
             return
         now = time.monotonic()

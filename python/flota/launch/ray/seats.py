@@ -52,8 +52,10 @@ class Node:
 class Sought:
     """A seat that was asked for, and is somewhere or nowhere yet."""
 
-    def __init__(self, seat: Any) -> None:
+    def __init__(self, seat: Any, *, for_any: bool) -> None:
+        """``for_any``: another worker may have it as well."""
         self.seat = seat
+        self.for_any = for_any
         self._since = time.monotonic()
         self._hello = seat.hello.remote()
 
@@ -119,8 +121,9 @@ class Place:
     def seek(self, worker: int) -> Sought:
         """Asks for a seat for this worker, which has none: in the bundle that is set aside for it, or beside them."""
         index = self._servers + worker
-        where = self._bundle(index) if index < len(self.asked) else BESIDE[self._settings.strategy]
-        sought = Sought(self._make_seat(self._settings.worker, where))
+        beside = index >= len(self.asked)
+        where = BESIDE[self._settings.strategy] if beside else self._bundle(index)
+        sought = Sought(self._make_seat(self._settings.worker, where), for_any=beside)
         self._sought.append(sought)
         return sought
 

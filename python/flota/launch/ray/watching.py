@@ -32,6 +32,7 @@ class RayReviver(Reviver):
             assert isinstance(process, RayProcess)
             if process.member.index >= len(self._ray_crew.plan.workers) and not (process.running or process.waiting):
                 self._ray_crew.give_back(process)
+        self._ray_crew.share_out()
         super().start_what_is_due()
 
     def start_new(self, worker: Process) -> None:
