@@ -40,7 +40,7 @@ class Launch:
 
     def __init__(self, host: Host, folder: Path, *words: object, **settings: str) -> None:
         self.folder = folder
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self._host = host
         self._environment = environment(**settings)
         self.running: Running = host.start(
