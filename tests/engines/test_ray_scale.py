@@ -99,7 +99,7 @@ def test_a_job_grows_over_the_nodes_as_there_is_room_and_shrinks_and_trains_ever
     status, output = job.launch.scale(5)
     assert status == 1
     assert "worker 3 has joined" in output
-    assert re.search(r"Ray looks for a place for worker 4: it asks for CPU 2; free is: .*; waiting up to 8 s", output)
+    assert re.search(r"Ray looks for places for worker 4, CPU 2 for each; free is: .*; waiting up to 8 s", output)
     assert "worker 4 could not join: it got no place: Ray has had no room for it for 8 s" in output
     assert "the job goes on with 4 workers" in output
     shrunk = job.scaled(2)

@@ -20,11 +20,14 @@ from flota.launch.ray.process import RayProcess
 from flota.launch.ray.protection import Protection
 from flota.launch.ray.seats import Place
 from flota.launch.ray.settings import Settings
+from flota.launch.scaling import names
 from flota.launch.view import say
 
 # Ray takes up to a minute to give up a node that is silent: nobody shall give up before that, and before what was
 # there has begun elsewhere.
 TIMEOUT = "150"
+
+_NO_PLACE_AFTER = 5.0  # seconds until whoever waits for a new worker is told that Ray looks for a place for it
 
 
 class RayCrew(Crew):
@@ -62,7 +65,6 @@ class RayCrew(Crew):
             kept=f"{self._kept}/server-{member.index}" if is_server and self._kept else "",
             wait=self._settings.wait,
             check=lambda name, seat, hello: check_seats([name], [(seat, hello)], self._settings),
-            tell=lambda line: self.tell(line),
             endpoints=lambda: self._lines,
             take_report=lambda report, age: self.progress.take(report, age),
             is_confirmed=lambda: not self.training(),
@@ -85,12 +87,26 @@ class RayCrew(Crew):
 
     def share_out(self) -> None:
         """Of several that wait for a seat, the lowest get what is found: the job goes on without the others."""
-        seeking = [process for process in self.ray_processes if process.sought and process.sought.for_any]
-        seeking.sort(key=lambda process: process.member.index)
-        found = sorted([process.sought for process in seeking if process.sought], key=lambda one: not one.has_answered)
-        for process, sought in zip(seeking, found, strict=True):
-            if process.sought is not sought:
+        seeking = [process for process in self.ray_processes if process.sought]
+        pairs = [(one, one.sought) for one in seeking if one.sought and one.sought.for_any]
+        pairs.sort(key=lambda pair: pair[0].member.index)
+        found = sorted([sought for _, sought in pairs], key=lambda sought: not sought.has_answered)
+        for (process, before), sought in zip(pairs, found, strict=True):
+            if before is not sought:
                 process.seek(sought)
+        self._tell_of_waiting([one for one in seeking if one.sought and one.sought.waited > _NO_PLACE_AFTER])
+
+    def _tell_of_waiting(self, seeking: Sequence[RayProcess]) -> None:
+        new = [process for process in seeking if process.sought and not process.sought.told]
+        for process in new:
+            assert process.sought is not None
+            process.sought.told = True
+        if new:
+            who = names(process.member.index for process in new)
+            self.tell(
+                f"Ray looks for places for {who}, {cluster.resources_text(self._settings.worker)} for each; free is: "
+                f"{cluster.what_there_is()}; waiting up to {self._settings.wait:g} s"
+            )
 
     def give_back(self, process: RayProcess) -> None:
         """Ends the seat of a worker that is not the job's any more, if it has one."""

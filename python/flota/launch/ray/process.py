@@ -20,7 +20,6 @@ from flota.launch.view import say
 _RETRY = 0.5  # seconds before a seat that does not answer is asked again
 _SILENT_AFTER = 10.0  # seconds until the user is told of it
 _CONFIRMED_WITHIN = 5.0  # seconds that the workers' last word may come after a server's end
-_NO_PLACE_AFTER = 5.0  # seconds until whoever waits for a new worker is told that Ray looks for a place for it
 _STOPPED_WITHIN = 3.0  # seconds that a seat may be silent when its process is to end
 
 
@@ -38,14 +37,13 @@ class RayProcess(Process):
         kept: str,
         wait: float,
         check: Callable[[str, Any, Mapping[str, Any]], None],
-        tell: Callable[[str], None],
         endpoints: Callable[[], list[str]],
         take_report: Callable[[str, float], None],
         is_confirmed: Callable[[], bool],
     ) -> None:
         """``asks``: resources of its seat. ``kept``: the folder of what it keeps, or nothing; in the node's folder for
         temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent, or sought.
-        ``check``: refuses a node on which the process could not run. ``tell``: tells whoever waits for it.
+        ``check``: refuses a node on which the process could not run.
         ``endpoints``: where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``: whether
         it is known of every worker that it needs no servers any more."""
         super().__init__(member, log, starts_before)
@@ -61,7 +59,6 @@ class RayProcess(Process):
         self.sought: Sought | None = None  # a seat that is nowhere yet
         self._wait = wait
         self._check = check
-        self._tell = tell
         self._endpoints = endpoints
         self._told: list[str] = []  # of them, the last that its seat has surely heard
         self._telling: list[str] = []
@@ -177,9 +174,6 @@ class RayProcess(Process):
             return
         if sought.waited > self._wait:
             self._get_none(f"Ray has had no room for it for {self._wait:g} s (--ray_wait){self._what_there_is()}")
-        elif sought.waited > _NO_PLACE_AFTER and not self._told_silent:
-            self._told_silent = True
-            self._tell(f"Ray looks for a place for {self.name}{self._what_there_is()}; waiting up to {self._wait:g} s")
 
     def _get_none(self, why: str) -> None:
         self.sought = None
@@ -190,7 +184,7 @@ class RayProcess(Process):
 
     def _listen(self) -> None:
         """Takes what the seat has answered, and asks it again."""
-        if self.sought is not None:
+        if self.sought is not None and self.waiting:
             self._look_for_place(self.sought)
         if self.seat is None or self.node is None:
             return

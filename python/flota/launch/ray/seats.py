@@ -56,6 +56,7 @@ class Sought:
         """``for_any``: another worker may have it as well."""
         self.seat = seat
         self.for_any = for_any
+        self.told = False  # whoever waits for it, that it takes long
         self._since = time.monotonic()
         self._hello = seat.hello.remote()
 

@@ -37,7 +37,7 @@ class RayReviver(Reviver):
 
     def start_new(self, worker: Process) -> None:
         assert isinstance(worker, RayProcess)
-        if worker.lost_for_good:
+        if worker.lost_for_good or worker.sought:
             self._ray_crew.give_back(worker)
         super().start_new(worker)
 
