@@ -110,12 +110,14 @@ class Scaling:
         if index in self._given_up:
             return ""
         self._given_up.add(index)
-        line = f"worker {index} could not join: {why}; the job goes on with {workers_text(index)}"
+        left = min(self._given_up)  # of several, the lowest says how many are left
+        line = f"worker {index} could not join: {why}; the job goes on with {workers_text(left)}"
         self._end(line, done=False)
         self._coming.discard(index)
         self._absent.add(index)
         self._goodbyes.append(index)  # it may have come, and not as far as the others
-        self._asked.insert(0, (index, Nobody()))
+        others = [(workers, answer) for workers, answer in self._asked if not isinstance(answer, Nobody)]
+        self._asked = [(left, Nobody()), *others]
         return line
 
     def close(self) -> None:
