@@ -34,20 +34,17 @@ class Job:
     """A job of one worker that counts how often each sample was trained, in a folder that all nodes see."""
 
     def __init__(self, nodes, folder, *flags, **arguments):
-        self._nodes, self._folder, self._flags = nodes, folder, flags
-        self.shared, self.kept = folder / "shared", folder / "kept"
+        self.shared = folder / "shared"
         (self.shared / "data").mkdir(parents=True)
         for number in range(FILES):
             lines = [f"1 {key} 1 0.5\n" for key in range(number * LINES, (number + 1) * LINES)]
             (self.shared / "data" / f"part-{number:02}").write_text("".join(lines))
         script = self.shared / "train.py"
         shutil.copy(JOB, script)
-        self.start("--server_num=2", "--worker_num=1", script, json.dumps(arguments))
-
-    def start(self, *words):
         self.launch = Launch(
-            self._nodes.host, self._folder / "launch", f"--ray_address={self._nodes.head}", "--view=none",
-            f"--durable={self.kept}", f"--job_workspace={self.shared}", *self._flags, *words,
+            nodes.host, folder / "launch", f"--ray_address={nodes.head}", "--view=none", "--server_num=2",
+            "--worker_num=1", f"--durable={folder / 'kept'}", f"--job_workspace={self.shared}", *flags, script,
+            json.dumps(arguments),
         )  # fmt: skip
 
     def has(self, workers):
@@ -98,10 +95,11 @@ def test_a_job_grows_over_the_nodes_as_there_is_room_and_shrinks_and_trains_ever
     # There is one place more on the cluster.
     status, output = job.launch.scale(5)
     assert status == 1
-    assert "worker 3 has joined" in output
+    assert "worker 3 is on h1" in output
     assert re.search(r"Ray looks for places for worker 4, CPU 2 for each; free is: .*; waiting up to 8 s", output)
     assert "worker 4 could not join: it got no place: Ray has had no room for it for 8 s" in output
     assert "the job goes on with 4 workers" in output
+    assert job.scaled(4)[-1] == "4 workers (4 before)"
     shrunk = job.scaled(2)
     assert {"worker 2 has left", "worker 3 has left", "2 workers (4 before)"} <= set(shrunk)
     wait_until(lambda: len(nodes.host.processes("ray::Seat")) == 4, 20)  # their seats were given back
@@ -111,15 +109,12 @@ def test_a_job_grows_over_the_nodes_as_there_is_room_and_shrinks_and_trains_ever
     assert "was asked to leave" in job.launch.log("workerlog.2")
 
 
-def test_a_worker_that_has_joined_outlives_its_node_and_the_launch(nodes, job):
+def test_a_worker_that_has_joined_outlives_its_node(nodes, job):
     job = job(pace=5.0, epochs=1)
     job.scaled(2)
     address = job.launch.place_of("worker 1")
     with nodes.without(address):
         job.launch.wait_for(rf"worker 1 was lost with its place on h1 \({address}\); starting it again")
         job.launch.wait_for(r"worker 1 is on h1 \(\S+\) now")
-        job.kill()
-    job.start("--resume")
-    job.launch.wait_for("2 workers; worker 0 is told")
-    counts = job.counts()
-    assert counts.min() >= 1
+        # Each sample at least once; again may be what was read and not told by then.
+        assert job.counts().min() >= 1
