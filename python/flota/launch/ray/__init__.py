@@ -9,8 +9,9 @@
 
 The driver decides everything, by the rules of a local launch (``restarts``, ``reviving``, ``running``); a seat does
 what it is told and says what it sees. Ray finds a place for each seat, and another one when its node is lost.
-``cluster`` is how Ray is asked, ``seats`` what it is asked for, ``placing`` makes a plan of what it answers, ``keeping``
-is about what servers keep, ``settings`` are this engine's flags, and ``protection`` says who gets which secrets.
+``cluster`` is how Ray is asked, ``seats`` what it is asked for, ``placing`` makes a plan of what it answers,
+``keeping`` is about what servers keep, ``settings`` are this engine's flags, and ``protection`` says who gets which
+secrets.
 
 Ray pickles what goes between its processes. What flota hands it are numbers, strings, lists and dicts, and a class that
 each node imports from its own flota.
