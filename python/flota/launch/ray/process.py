@@ -43,9 +43,9 @@ class RayProcess(Process):
     ) -> None:
         """``asks``: resources of its seat. ``kept``: the folder of what it keeps, or nothing; in the node's folder for
         temporary files, if it is no path from the root. ``wait``: seconds that its seat may be silent, or sought.
-        ``check``: refuses a node on which the process could not run.
-        ``endpoints``: where the servers are by now. ``take_report``: takes what it reports. ``is_confirmed``: whether
-        it is known of every worker that it needs no servers any more."""
+        ``check``: refuses a node on which the process could not run. ``endpoints``: where the servers are by now.
+        ``take_report``: takes what it reports. ``is_confirmed``: whether it is known of every worker that it needs no
+        servers any more."""
         super().__init__(member, log, starts_before)
         self.seat: Any = None
         self.node: Node | None = None
