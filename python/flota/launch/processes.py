@@ -91,6 +91,11 @@ class Process:
         """Seconds from its last start to its end; 0 where that start did not succeed."""
         return self._ran
 
+    @property
+    def ended_for(self) -> float:
+        """Seconds since its end. Requires: it has ended, and was started."""
+        return time.monotonic() - self._began - self._ran
+
     def wait_for_restart(self, seconds: float, used: int) -> None:
         self.used_restarts = used
         self.due = time.monotonic() + seconds

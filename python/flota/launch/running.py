@@ -10,10 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flota import config
+from flota.launch.changes import Changes
 from flota.launch.control import Control
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
-from flota.launch.environment import durable_environment, environment_table, member_environment
+from flota.launch.environment import (
+    asking_environment,
+    durable_environment,
+    environment_table,
+    member_environment,
+)
+from flota.launch.following import Following
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
@@ -25,7 +32,6 @@ from flota.launch.signals import Signals
 from flota.launch.view import Job, View, clock, say, show, tell
 from flota.launch.workplace import LocalWorkplace
 
-MAX_WORKERS = 1 << 20
 _TICK = 0.2  # seconds between two looks when nothing wakes the launcher
 _LAST_LINES = 20  # of the log of a process that failed
 
@@ -33,7 +39,11 @@ _LAST_LINES = 20  # of the log of a process that failed
 class Launch:
     """The processes of a plan, watched until all have ended."""
 
-    def __init__(self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None) -> None:
+    def __init__(
+        self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None, *,
+        asked_here: bool = True,
+    ) -> None:  # fmt: skip
+        """``asked_here``: it hears what ``flota scale`` asks; else an engine does in its place."""
         self._plan = plan
         self._folder = folder
         self._signals = signals
@@ -46,9 +56,13 @@ class Launch:
         processes = [*self._crew.workers, *self._crew.servers]
         self._job = Job(script, processes, self._crew.progress, time.monotonic())
         self._protected: dict[str, str] = {}
-        self._control = Control(folder, self._logs)
-        place = LocalWorkplace(plan, self._crew, self._reviver, durable, self._environment, self._show_worker)
-        self._scaling = Scaling(place)
+        # Hosts of one job may see one file system, as in durable_place.
+        address = "" if plan.alone else min(plan.here).strip("[]")
+        self._control = Control(folder, self._logs, address) if asked_here else None
+        place = LocalWorkplace(
+            plan, self._crew, self._reviver, durable, self._environment, self._asking, self._show_worker
+        )
+        self._scaling = Scaling(place) if plan.alone else Following(place, Changes(self._asking))
 
     def run(self, view: Callable[[Job], View]) -> int:
         """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running.
@@ -69,7 +83,8 @@ class Launch:
             status = self._tell_end(failed)
         finally:
             self._scaling.close()
-            self._control.close()
+            if self._control is not None:
+                self._control.close()
             self._stop(self._crew.processes)
             self._reviver.close()
             self._crew.progress.close()
@@ -98,7 +113,8 @@ class Launch:
                 say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
                 show(environment_table(environments[processes[0].name]) + "\n")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        tell(self._control.trouble)
+        if self._control is not None:
+            tell(self._control.trouble)
         self._protected, note = protection(self._plan, self._folder)
         if note:
             say(note)
@@ -106,7 +122,7 @@ class Launch:
             self._crew.environments[process.name] = self._environment(self._plan, process)
             if not self._signals.received:
                 self._crew.start(process)
-        if self._plan.arguments.resume and self._plan.alone:
+        if self._plan.arguments.resume:
             self._scaling.settle()
 
     def _environment(self, plan: Plan, process: Process) -> dict[str, str]:
@@ -121,31 +137,26 @@ class Launch:
     def _show_worker(self, worker: Process) -> None:
         self._job.processes.insert(len(self._crew.workers) - 1, worker)
 
-    def _why_fixed(self) -> str:
-        """Why this launch cannot change the number of workers; empty where it can."""
-        if self._plan.alone:
-            return ""
-        return (
-            "this job runs on several hosts, and each launch looks after its own: give the servers' addresses with "
-            "--servers, and start or stop the workers by hand"
-        )
+    def _asking(self) -> dict[str, str]:
+        return {**asking_environment(self._plan.servers), **self._protected}
 
     def _hear_questions(self) -> None:
-        for question, asker in self._control.questions():
-            workers = question.get("scale")
-            if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
-                asker.end("this launch does not know that question: it may be of another version of flota", done=False)
-            elif fixed := self._why_fixed():
-                asker.end(fixed, done=False)
-            else:
-                self._scaling.ask(workers, asker)
+        for workers, asker in self._control.numbers() if self._control is not None else ():
+            self._scaling.ask(workers, asker)
+
+    def _idles(self) -> bool:
+        """Whether nothing runs here now, and workers may come: on other hosts the job goes on."""
+        if self._crew.servers or not isinstance(self._scaling, Following):
+            return False
+        return self._scaling.idles(config.default_timeout())
 
     def _watch(self, view: View) -> list[Process]:
         """Returns when the workers are done or a signal came, with nothing; or with the processes that have failed."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.wake, selectors.EVENT_READ)
             selector.register(self._crew.progress.socket, selectors.EVENT_READ)
-            self._control.register(selector)
+            if self._control is not None:
+                self._control.register(selector)
             while not self._signals.received:
                 # In this order: a server that ends because all workers are done does so after they have said it.
                 ended = [process for process in self._crew.processes if process.poll()]
@@ -162,9 +173,12 @@ class Launch:
                 failed = [process for process in failed if not self._is_to_leave(process)]
                 failed = [process for process in failed if not self._reviver.waits(process)]
                 failed = [process for process in failed if not self._goes_on_without(process)]
+                failed = [process for process in failed if not self._may_be_to_leave(process)]
                 if failed:
                     return sorted(failed, key=self._as_effect)
-                if not any(process.running or process.waiting for process in self._crew.waited_for()):
+                at_work = any(process.running or process.waiting for process in self._crew.waited_for())
+                self._job.idle = not at_work and self._idles()
+                if not at_work and not self._job.idle and not failed:
                     return []
                 self._reviver.end_heralds()
                 view.update()
@@ -175,6 +189,12 @@ class Launch:
 
     def _is_to_leave(self, process: Process) -> bool:
         return process in self._crew.workers and self._scaling.leaves(process.member.index)
+
+    def _may_be_to_leave(self, process: Process) -> bool:
+        """Whether that may be heard of in a moment; then its end is no failure."""
+        if process not in self._crew.workers or not isinstance(self._scaling, Following):
+            return False
+        return self._scaling.may_leave(process.member.index, process.ended_for)
 
     def _goes_on_without(self, process: Process) -> bool:
         """Whether it is a worker that was to join, and nobody waits for it yet."""

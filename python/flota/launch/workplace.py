@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
-from flota.launch.envoys import Envoy, NoEnvoy
-from flota.launch.plan import Plan, with_workers
+from flota.launch.envoys import Envoy, NoEnvoy, Watch
+from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.reviving import Reviver
+from flota.launch.turns import is_here, with_workers
 from flota.launch.view import say, tell
 
 Dress = Callable[[Plan, Process], dict[str, str]]
 
 
 class LocalWorkplace:
-    """``scaling.Workplace`` of a launch that has all of its job's workers. ``dress``: what a process is told by its
-    environment; ``added``: called with each process that is new."""
+    """``scaling.Workplace`` of a launch that has all of its job's workers, or those of one host. ``dress``: what a
+    process is told by its environment; ``asking``: and one that asks the servers; ``added``: called with each process
+    that is new."""
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class LocalWorkplace:
         reviver: Reviver,
         durable: DurableFolder | None,
         dress: Dress,
+        asking: Callable[[], Mapping[str, str]],
         added: Callable[[Process], None],
     ) -> None:
         self._plan = plan
@@ -34,6 +37,7 @@ class LocalWorkplace:
         self._reviver = reviver
         self._durable = durable
         self._dress = dress
+        self._asking = asking
         self._added = added
         self._workers = {process.member.index: process for process in crew.workers}
 
@@ -44,7 +48,8 @@ class LocalWorkplace:
     def set_workers(self, workers: int) -> None:
         before = self.workers
         self._plan = with_workers(self._plan, workers)
-        say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
+        if self.is_here(0):  # on one of several hosts
+            say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
         if self._durable is not None:
             tell(self._durable.scaled(workers))
         # What is started again is told the new number.
@@ -91,6 +96,25 @@ class LocalWorkplace:
 
     def send_envoy(self, *words: str) -> Envoy:
         try:
-            return Envoy(self._crew.environments[self._crew.workers[0].name], *words)
+            return Envoy(self._asking(), *words)
         except OSError as error:
             return NoEnvoy(error)
+
+    # --- of one host of several ---
+
+    def is_here(self, index: int) -> bool:
+        return is_here(self._plan, index)
+
+    @property
+    def takes_workers(self) -> bool:
+        return any(self.is_here(index) for index in range(len(self._plan.first_workers)))
+
+    @property
+    def indices(self) -> Collection[int]:
+        return self._workers.keys()
+
+    def send_watch(self) -> Watch | None:
+        try:
+            return Watch(self._asking())
+        except OSError:  # no room for another process; it is tried again
+            return None
