@@ -62,7 +62,8 @@ class Launch:
         place = LocalWorkplace(
             plan, self._crew, self._reviver, durable, self._environment, self._asking, self._show_worker
         )
-        self._scaling = Scaling(place) if plan.alone else Following(place, Changes(self._asking))
+        has_all = plan.alone and asked_here
+        self._scaling = Scaling(place) if has_all else Following(place, Changes(self._asking))
 
     def run(self, view: Callable[[Job], View]) -> int:
         """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running.

@@ -12,6 +12,7 @@ from typing import Any
 from flota import config, tls
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
+from flota.launch.environment import asking_environment
 from flota.launch.hosts import Endpoint
 from flota.launch.ssh.node import Node
 
@@ -104,11 +105,7 @@ def spec(job: Job, node: Node, logs: str, note: str, mark: str) -> dict[str, Any
         "beat": job.beat,
         "resume": arguments.resume,
         "mark": mark,
-        "heralds": {
-            "TRAINING_ROLE": "TRAINER",
-            "PADDLE_PSERVERS_IP_PORT_LIST": _list(job.servers),
-            "PADDLE_TRAINERS_NUM": str(len(job.workers)),
-        },
+        "servers_are": asking_environment(job.servers),
     }
 
 

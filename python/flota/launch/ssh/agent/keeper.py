@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import selectors
 import shutil
@@ -22,6 +23,8 @@ from typing import Any
 
 from flota import config
 from flota.errors import FlotaError
+from flota.launch.changes import PATIENCE
+from flota.launch.envoys import Change
 from flota.launch.guard import Guard
 from flota.launch.heralds import Herald
 from flota.launch.signals import Signals
@@ -55,8 +58,9 @@ class Keeper:
         self._watched: list[Part] = []  # those whose feeds are in the selector
         self._heralds: dict[int, Herald] = {}
         self._tails: Tails | None = None
-        self._told: list[tuple[str, bool]] = []  # lines, and whether a launch said them as events
-        self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": []}
+        self._told: list[dict[str, Any]] = []  # see _line
+        self._changes: dict[int, Change] = {}  # of the number of workers, by the launch's number for it
+        self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": [], "asks": []}
         self._heard = self._beaten = time.monotonic()
         self._peer: Peer | None = None
         self._told_peer = 0
@@ -224,7 +228,7 @@ class Keeper:
     def _note(self, text: str) -> None:
         """Says something that the launch cannot see, or may not: for whoever looks here."""
         assert self._spec is not None
-        self._told.append((text, True))
+        self._told.append(_line(text, said=True))
         with contextlib.suppress(OSError):
             log = self._preparation.workspace / self._spec.logs / "agent.log"
             with log.open("a", encoding="utf-8") as opened:
@@ -241,25 +245,39 @@ class Keeper:
                 self._start(address, f"launch-of-{address}.log", resume=False)
         for part in self._parts:
             part.stop(level, spec.timeout)
+        self._ask_servers([] if level else self._want["asks"], spec)
         wanted = set() if level else {int(worker) for worker in self._want["heralds"]}
         for worker in wanted - self._heralds.keys():
             with contextlib.suppress(OSError):
-                self._heralds[worker] = Herald({**spec.environment, **spec.heralds, "PADDLE_TRAINER_ID": str(worker)})
+                many = {"PADDLE_TRAINER_ID": str(worker), "PADDLE_TRAINERS_NUM": str(worker + 1)}
+                self._heralds[worker] = Herald({**spec.environment, **spec.servers_are, **many})
         for worker in self._heralds.keys() - wanted:
             self._heralds.pop(worker).close()
+
+    def _ask_servers(self, asks: list[list[int]], spec: Spec) -> None:
+        """For other numbers of workers, on behalf of whoever asked the launch."""
+        for number, workers in asks:
+            if number not in self._changes:
+                try:
+                    change = Change({**spec.environment, **spec.servers_are}, int(workers), PATIENCE)
+                except OSError:  # no room for another process; it is tried again
+                    continue
+                self._changes[number] = change
+            for answer in self._changes[number].answers():
+                self._told.append(_line(json.dumps(answer), said=False, of=number))
+        for number in self._changes.keys() - {number for number, _ in asks}:
+            self._changes.pop(number).close()
 
     def _tell(self, now: float) -> None:
         """Sends what the launch has not got, as far as there is room."""
         spec, peer = self._spec, self._peer
         for part in self._parts:
-            self._told += part.new_lines()
-        if len(self._told) > _MAX_TOLD:
-            self._told[_MAX_TOLD:] = []
+            room = max(0, _MAX_TOLD - len(self._told))
+            self._told += [_line(text, said=said) for text, said in part.new_lines()[:room]]
         if spec is None or peer is None:
             return
         for n in range(self._told_peer, len(self._told)):
-            text, said = self._told[n]
-            peer.send(encode("told", n=n, text=text[:4096], said=said))
+            peer.send(encode("told", n=n, **self._told[n]))
         self._told_peer = len(self._told)
         behind = peer.waiting >= _WAITING
         if self._tails is not None and not behind:
@@ -282,6 +300,8 @@ class Keeper:
     def _end_everything(self) -> None:
         for herald in self._heralds.values():
             herald.close()
+        for change in self._changes.values():
+            change.close()
         deadline = time.monotonic() + (self._spec.timeout if self._spec else 0.0) + 20.0
         while any(part.running for part in self._parts) and time.monotonic() < deadline:
             for part in self._parts:
@@ -291,3 +311,9 @@ class Keeper:
         self._drop()
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _line(text: str, *, said: bool, of: int | None = None) -> dict[str, Any]:
+    """A line for the launch: whether one of the node's launches said it as an event; ``of``: which question it
+    answers."""
+    return {"text": text[:4096], "said": said, "of": of}
