@@ -51,7 +51,8 @@ def node_command(arguments: Arguments, slots: Mapping[str, int]) -> list[str]:
     """The words that every host runs. ``slots``: the hosts, and how many workers each has unless something else was
     said."""
     servers, workers = _lists(arguments, slots)
-    lists = [f"--servers={servers}", f"--workers={workers}"]
+    turn = [f"--ips={','.join(slots)}"] if len(slots) > 1 else []
+    lists = [f"--servers={servers}", f"--workers={workers}", *turn]
     return [sys.executable, "-m", "flota.launch.node", *lists, *flags(arguments, lists=True), *script(arguments)]
 
 

@@ -60,6 +60,7 @@ class Plan:
     notes: list[str]
     here: frozenset[str] = frozenset()  # what this host is called in the endpoints
     first_workers: tuple[Endpoint, ...] = ()  # those that the job began with; see ``turns``
+    turn: tuple[str, ...] = ()  # the hosts that take further workers; none: those of the first
 
 
 def make_plan(arguments: Arguments) -> Plan:
@@ -91,6 +92,7 @@ def make_plan(arguments: Arguments) -> Plan:
         notes=notes,
         here=frozenset(here),
         first_workers=tuple(workers),
+        turn=tuple(ips) if len(ips := split(arguments.ips)) > 1 else (),
     )
 
 
@@ -154,7 +156,7 @@ def _from_lists(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], s
     hosts = {endpoint.host for endpoint in [*servers, *workers]}
     # One address says which of the hosts this one is; several can only be the hosts themselves.
     ips = split(arguments.ips)
-    if len(ips) > 1 and set(ips) != hosts:
+    if len(ips) > 1 and not set(ips) <= hosts:
         raise InvalidArgument(f"--ips={arguments.ips}, but the hosts in the lists are {', '.join(sorted(hosts))}")
     named = ips[0] if len(ips) == 1 else config.pod_ip()
     if servers and workers:

@@ -174,12 +174,13 @@ class Launch:
                 failed = [process for process in failed if not self._is_to_leave(process)]
                 failed = [process for process in failed if not self._reviver.waits(process)]
                 failed = [process for process in failed if not self._goes_on_without(process)]
-                failed = [process for process in failed if not self._may_be_to_leave(process)]
+                unsure = [process for process in failed if self._may_be_to_leave(process)]
+                failed = [process for process in failed if process not in unsure]
                 if failed:
                     return sorted(failed, key=self._as_effect)
                 at_work = any(process.running or process.waiting for process in self._crew.waited_for())
                 self._job.idle = not at_work and self._idles()
-                if not at_work and not self._job.idle and not failed:
+                if not at_work and not self._job.idle and not unsure:
                     return []
                 self._reviver.end_heralds()
                 view.update()

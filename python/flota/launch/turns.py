@@ -1,8 +1,8 @@
 """Where a job's workers are when there are more, or fewer, than it began with.
 
-The hosts that had workers take those that come in turn: worker i goes to the (i modulo their number)-th of them. It
-depends on nothing but what the job began with, so every host comes to the same result by itself, whatever came and went
-in between, and also a host that goes on with another's workers.
+Hosts take those that come in turn: worker i goes to the (i modulo their number)-th. They are those of ``--ips``, or
+else those that had workers. It depends on nothing but what the job began with, so every host comes to the same result
+by itself, whatever came and went in between, and also a host that goes on with another's workers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ def host_of(plan: Plan, worker: int) -> str:
     first = plan.first_workers or plan.workers
     if worker < len(first):
         return first[worker].host
-    hosts = list(dict.fromkeys(endpoint.host for endpoint in first))
+    hosts = plan.turn or list(dict.fromkeys(endpoint.host for endpoint in first))
     return hosts[worker % len(hosts)]
 
 
 def is_here(plan: Plan, worker: int) -> bool:
     """Whether a worker of this number runs on this host."""
     return plan.alone or host_of(plan, worker) in plan.here
+
+
+def takes_workers(plan: Plan) -> bool:
+    """Whether any ever runs on this host."""
+    return plan.alone or not plan.here.isdisjoint({*plan.turn, *(endpoint.host for endpoint in plan.first_workers)})
 
 
 def with_workers(plan: Plan, count: int) -> Plan:

@@ -11,7 +11,7 @@ from flota.launch.envoys import Envoy, NoEnvoy, Watch
 from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.reviving import Reviver
-from flota.launch.turns import is_here, with_workers
+from flota.launch.turns import is_here, takes_workers, with_workers
 from flota.launch.view import say, tell
 
 Dress = Callable[[Plan, Process], dict[str, str]]
@@ -107,7 +107,7 @@ class LocalWorkplace:
 
     @property
     def takes_workers(self) -> bool:
-        return any(self.is_here(index) for index in range(len(self._plan.first_workers)))
+        return takes_workers(self._plan)
 
     @property
     def indices(self) -> Collection[int]:

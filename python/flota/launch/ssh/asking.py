@@ -22,7 +22,7 @@ class Asking:
     def update(self, alive: Sequence[Node]) -> None:
         """Hears what is asked, and forgets what nobody waits for any more. ``alive``: nodes that are not lost."""
         for workers, asker in self._control.numbers():
-            node = next((node for node in alive if node.connected and node.share.workers and not node.over), None)
+            node = next((node for node in alive if node.connected and node.share.takes_workers and not node.over), None)
             if node is None:
                 asker.end("no host of the job can be reached: again when one is", done=False)
                 continue

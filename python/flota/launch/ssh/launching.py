@@ -111,7 +111,8 @@ def _prepare(
     certs, note = starting.certificates(asked, servers)
     if note:
         say(note)
-    job = starting.Job(asked, script, servers, workers, starting.job_secret(), certs, lost_after)
+    turn = [node.known_as for node in nodes if node.share.takes_workers]
+    job = starting.Job(asked, script, servers, workers, starting.job_secret(), certs, lost_after, turn)
     _start(job, nodes, groups, identity, signals)
     return job
 
