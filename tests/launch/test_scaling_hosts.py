@@ -150,6 +150,13 @@ def test_workers_that_are_killed_while_others_come_and_go_are_started_again_or_s
     ended(first, second)
 
 
+def test_a_worker_that_fails_ends_its_host_s_launch_with_its_status(start):
+    first, second = start(f"{LIGHT}\nserve() if is_server else work(join()) if index == 0 else sys.exit(7)")
+    assert second.wait(30) == 7, second.output
+    assert "worker 1 is not started again: an error in the first 60 s is taken for the script's own" in second.output
+    ended(first)
+
+
 def test_hosts_that_go_on_start_as_many_as_there_were_to_be(start):
     launches = start(LIGHT_JOB, FLOTA_TIMEOUT="3")
     launches[0].pids("worker.0", "worker.1")
