@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from flota import _core, config, roles, tls
 from flota._core import TeamMode, TeamPart
@@ -73,15 +74,15 @@ def tell(client: _core.Client, word: str, number: int, time_ms: int) -> _core.Te
 def watch(endpoints: Sequence[str]) -> Iterator[Said]:
     """What server 0 says, whenever it is something else than before, and that it is away; it is asked again."""
     client: _core.Client | None = None
-    told: Said | None = None
+    told = Said()
     while True:
         try:
             client = client or connect(endpoints, _CALL_MS)
             found = client.team(TeamPart.ask, _CALL_MS)
         except FlotaError as error:
             client = None
-            if told is None or not told.error:
-                told = Said(error=str(error))
+            if not told.error:
+                told = replace(told, error=str(error))
                 yield told
         else:
             if found.wanted and found.mode != TeamMode.asynchronous:
@@ -93,8 +94,14 @@ def watch(endpoints: Sequence[str]) -> Iterator[Said]:
             return
 
 
-def change(client: _core.Client, workers: int, patience: float, time_ms: int) -> Iterator[dict[str, object]]:
+def change(endpoints: Sequence[str], workers: int, patience: float, time_ms: int) -> Iterator[dict[str, object]]:
     """Asks for another number, and tells how it goes on."""
+    try:
+        client = connect(endpoints, time_ms)
+    except FlotaError as error:
+        here = socket.gethostname()
+        yield {"end": f"the servers cannot be asked from {here}, where this launch runs: {error}", "done": False}
+        return
     told = tell(client, "scale", workers, time_ms)
     before, there, heard = told.workers, told.workers, time.monotonic()
     if before > workers:
@@ -140,7 +147,7 @@ def main() -> None:
             for said in watch(endpoints):
                 _print(asdict(said))
         elif changes:
-            for answer in change(connect(endpoints, time_ms), int(numbers[0]), float(numbers[1]), time_ms):
+            for answer in change(endpoints, int(numbers[0]), float(numbers[1]), time_ms):
                 _print(answer)
         else:
             told = tell(connect(endpoints, time_ms), word, int(numbers[0]), time_ms)

@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from flota import config
+from flota.launch.processes import die_with
 
 _END_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
@@ -73,9 +74,11 @@ class NoEnvoy(Envoy):
 class _Teller:
     """One that says more than one thing, each on a line."""
 
-    def __init__(self, environment: Mapping[str, str], *words: str) -> None:
+    def __init__(self, environment: Mapping[str, str], *words: str, first: Callable[[], None] | None = None) -> None:
+        """``first``: what its process does before all else."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "flota.launch.envoy", *words],
+            preexec_fn=first,
             stdin=subprocess.PIPE,  # a watch ends with this process
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -121,12 +124,12 @@ class Watch(_Teller):
 
     @property
     def told(self) -> Said:
-        """The last that server 0 has said; of no workers while nothing was heard."""
+        """The last that server 0 has said; of no workers while nothing was heard. With an error while it is away."""
         for line in self._heard():
             with contextlib.suppress(TypeError):
-                said = Said(**line)
-                if not said.error:
-                    self._told, self._away_since = said, None
+                self._told = Said(**line)
+                if not self._told.error:
+                    self._away_since = None
                 elif self._away_since is None:
                     self._away_since = time.monotonic()
         return self._told
@@ -138,10 +141,11 @@ class Watch(_Teller):
 
 
 class Change(_Teller):
-    """One that asks for another number of workers, and tells how it goes on."""
+    """One that asks for another number of workers, and tells how it goes on. Requires: the main thread starts it, with
+    which it ends."""
 
     def __init__(self, environment: Mapping[str, str], workers: int, patience: float) -> None:
-        super().__init__(environment, "change", str(workers), f"{patience:g}")
+        super().__init__(environment, "change", str(workers), f"{patience:g}", first=die_with(os.getpid()))
         self.over = False
 
     def answers(self) -> list[dict[str, Any]]:

@@ -97,11 +97,11 @@ class Following(Scaling):
                 self._watch = self._here.send_watch()
             return
         told = self._watch.told
-        if told != self._known and told.wanted:
+        if told != self._known and told.wanted and not told.error:
             self._follow(told)
         self._notice_those_who_left()
         if self._watch.status is not None:
-            self._watches = self._watch.status != 0  # it ends by itself where the number is fixed
+            self._watches = self._watch.status != 0  # it ends by itself where the number is fixed, or it cannot ask
             self._watch.close()
             self._watch = None
 

@@ -141,15 +141,26 @@ class Launch:
     def _asking(self) -> dict[str, str]:
         return {**asking_environment(self._plan.servers), **self._protected}
 
+    def _why_fixed(self) -> str:
+        """Why this launch cannot change the number of workers; empty where it can."""
+        return ""
+
     def _hear_questions(self) -> None:
         for workers, asker in self._control.numbers() if self._control is not None else ():
-            self._scaling.ask(workers, asker)
+            if fixed := self._why_fixed():
+                asker.end(fixed, done=False)
+            else:
+                self._scaling.ask(workers, asker)
 
     def _idles(self) -> bool:
         """Whether nothing runs here now, and workers may come: on other hosts the job goes on."""
         if self._crew.servers or not isinstance(self._scaling, Following):
             return False
-        return self._scaling.idles(config.default_timeout())
+        patience = config.default_timeout()
+        idles = self._scaling.idles(patience)
+        if self._job.idle and not idles:
+            say(f"server 0 has not answered for {patience:g} s, and no worker is here: the job is taken to be over")
+        return idles
 
     def _watch(self, view: View) -> list[Process]:
         """Returns when the workers are done or a signal came, with nothing; or with the processes that have failed."""
