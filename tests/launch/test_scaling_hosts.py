@@ -195,3 +195,17 @@ def test_a_job_whose_number_is_fixed_says_why_and_nobody_watches_it(start):
 def watches(launch):
     children = subprocess.run(["ps", "-o", "args=", "--ppid", str(launch.process.pid)], capture_output=True, text=True)
     return "flota.launch.envoy watch" in children.stdout
+
+
+def test_a_change_goes_on_when_nobody_waits_for_it(start):
+    script = f"{LIGHT}\nserve() if is_server else (index < 2 or wait_for('let'), work(join()))"
+    first, second = start(script, FLOTA_TIMEOUT="5")
+    first.pids("worker.0", "worker.1")
+    late = scale(first, 3, "--timeout=1")
+    assert (late.returncode, late.stderr) == (1, "flota scale: no more was heard for 1 s; it goes on\n")
+    again = subprocess.Popen([sys.executable, "-m", "flota.cli", "scale", "--workers", "3"], cwd=first.folder)
+    (first.folder / "pids" / "let").touch()
+    assert again.wait(30) == 0
+    assert "worker 2 has joined" in first.output
+    (first.folder / "pids" / "let").unlink()
+    ended(first, second)

@@ -17,13 +17,17 @@ PATIENCE = 600.0
 
 
 class Changes:
-    """``environment``: by which a process finds the servers, when somebody asks."""
+    """They go on also where nobody waits any more, until somebody asks for another one. ``environment``: by which a
+    process finds the servers."""
 
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
         self._environment = environment
         self._under_way: list[tuple[Change, Answer]] = []
 
     def begin(self, workers: int, answer: Answer) -> None:
+        for change, before in list(self._under_way):
+            if before.gone:
+                self._forget(change, before)
         try:
             self._under_way.append((Change(self._environment(), workers, PATIENCE), answer))
         except OSError as error:
@@ -33,15 +37,18 @@ class Changes:
         for change, answer in list(self._under_way):
             for told in change.answers():
                 pass_on(told, answer)
-            if change.over or answer.gone:
-                change.close()
-                self._under_way.remove((change, answer))
+            if change.over:
+                self._forget(change, answer)
 
     def close(self) -> None:
         for change, answer in self._under_way:
             change.close()
             answer.end("the job has ended", done=False)
         self._under_way = []
+
+    def _forget(self, change: Change, answer: Answer) -> None:
+        change.close()
+        self._under_way.remove((change, answer))
 
 
 def pass_on(told: dict[str, Any], answer: Answer) -> None:

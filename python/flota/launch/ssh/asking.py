@@ -20,21 +20,21 @@ class Asking:
         self._under_way: dict[int, tuple[Node, Asker]] = {}
 
     def update(self, alive: Sequence[Node]) -> None:
-        """Hears what is asked, and forgets what nobody waits for any more. ``alive``: nodes that are not lost."""
+        """Hears what is asked. ``alive``: nodes that are not lost."""
         for workers, asker in self._control.numbers():
             node = next((node for node in alive if node.connected and node.share.takes_workers and not node.over), None)
             if node is None:
                 asker.end("no host of the job can be reached: again when one is", done=False)
                 continue
+            # A change goes on also where nobody waits any more, until somebody asks for another one.
+            for number in [number for number, (_, before) in self._under_way.items() if before.gone]:
+                self._forget(number)
             number = next(self._numbers)
             self._under_way[number] = (node, asker)
             node.want = replace(node.want, asks=(*node.want.asks, (number, workers)))
         for number, (node, asker) in list(self._under_way.items()):
             if node not in alive or node.over:
-                asker.end(
-                    f"{node.name} is lost, by which the servers were asked; what they have heard goes on", done=False
-                )
-            if asker.gone:
+                asker.end(f"{node.name} is lost, which had asked the servers; what they have heard goes on", done=False)
                 self._forget(number)
 
     def take(self, event: Event) -> None:
@@ -42,7 +42,10 @@ class Asking:
         if event.of not in self._under_way:
             return
         with contextlib.suppress(ValueError):
-            pass_on(json.loads(event.text), self._under_way[event.of][1])
+            told = json.loads(event.text)
+            pass_on(told, self._under_way[event.of][1])
+            if "end" in told:
+                self._forget(event.of)
 
     def close(self) -> None:
         for number, (_, asker) in list(self._under_way.items()):

@@ -256,6 +256,8 @@ class Keeper:
 
     def _ask_servers(self, asks: list[list[int]], spec: Spec) -> None:
         """For other numbers of workers, on behalf of whoever asked the launch."""
+        for number in self._changes.keys() - {number for number, _ in asks}:
+            self._changes.pop(number).close()
         for number, workers in asks:
             if number not in self._changes:
                 try:
@@ -265,8 +267,6 @@ class Keeper:
                 self._changes[number] = change
             for answer in self._changes[number].answers():
                 self._told.append(_line(json.dumps(answer), said=False, of=number))
-        for number in self._changes.keys() - {number for number, _ in asks}:
-            self._changes.pop(number).close()
 
     def _tell(self, now: float) -> None:
         """Sends what the launch has not got, as far as there is room."""
