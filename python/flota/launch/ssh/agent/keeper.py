@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import selectors
 import shutil
@@ -23,14 +22,12 @@ from typing import Any
 
 from flota import config
 from flota.errors import FlotaError
-from flota.launch.changes import PATIENCE
-from flota.launch.envoys import Change
 from flota.launch.guard import Guard
-from flota.launch.heralds import Herald
 from flota.launch.signals import Signals
 from flota.launch.ssh.agent.parts import Part, state
 from flota.launch.ssh.agent.peer import Peer
 from flota.launch.ssh.agent.preparing import Preparation
+from flota.launch.ssh.agent.speakers import Speakers, line
 from flota.launch.ssh.agent.spec import Spec
 from flota.launch.ssh.agent.tails import Tails, make_links, remove_logs
 from flota.launch.ssh.protocol import BANNER, Message, Nonsense, encode
@@ -56,10 +53,9 @@ class Keeper:
         self._spec: Spec | None = None
         self._parts: list[Part] = []
         self._watched: list[Part] = []  # those whose feeds are in the selector
-        self._heralds: dict[int, Herald] = {}
+        self._speakers = Speakers()
         self._tails: Tails | None = None
-        self._told: list[dict[str, Any]] = []  # see _line
-        self._changes: dict[int, Change] = {}  # of the number of workers, by the launch's number for it
+        self._told: list[dict[str, Any]] = []  # see ``line``
         self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": [], "asks": []}
         self._heard = self._beaten = time.monotonic()
         self._peer: Peer | None = None
@@ -161,6 +157,7 @@ class Keeper:
             spec = Spec(**message.fields["spec"])
             self._prepare(spec)
             self._spec = spec
+            self._speakers.environment = {**spec.environment, **spec.servers_are}
             self._start(spec.addresses[0], "launch.log", resume=spec.resume)
         except FlotaError as error:
             return encode("refused", text=str(error))
@@ -228,7 +225,7 @@ class Keeper:
     def _note(self, text: str) -> None:
         """Says something that the launch cannot see, or may not: for whoever looks here."""
         assert self._spec is not None
-        self._told.append(_line(text, said=True))
+        self._told.append(line(text, said=True))
         with contextlib.suppress(OSError):
             log = self._preparation.workspace / self._spec.logs / "agent.log"
             with log.open("a", encoding="utf-8") as opened:
@@ -245,35 +242,14 @@ class Keeper:
                 self._start(address, f"launch-of-{address}.log", resume=False)
         for part in self._parts:
             part.stop(level, spec.timeout)
-        self._ask_servers([] if level else self._want["asks"], spec)
-        wanted = set() if level else {int(worker) for worker in self._want["heralds"]}
-        for worker in wanted - self._heralds.keys():
-            with contextlib.suppress(OSError):
-                many = {"PADDLE_TRAINER_ID": str(worker), "PADDLE_TRAINERS_NUM": str(worker + 1)}
-                self._heralds[worker] = Herald({**spec.environment, **spec.servers_are, **many})
-        for worker in self._heralds.keys() - wanted:
-            self._heralds.pop(worker).close()
-
-    def _ask_servers(self, asks: list[list[int]], spec: Spec) -> None:
-        """For other numbers of workers, on behalf of whoever asked the launch."""
-        for number in self._changes.keys() - {number for number, _ in asks}:
-            self._changes.pop(number).close()
-        for number, workers in asks:
-            if number not in self._changes:
-                try:
-                    change = Change({**spec.environment, **spec.servers_are}, int(workers), PATIENCE)
-                except OSError:  # no room for another process; it is tried again
-                    continue
-                self._changes[number] = change
-            for answer in self._changes[number].answers():
-                self._told.append(_line(json.dumps(answer), said=False, of=number))
+        self._told += self._speakers.update([] if level else self._want["heralds"], [] if level else self._want["asks"])
 
     def _tell(self, now: float) -> None:
         """Sends what the launch has not got, as far as there is room."""
         spec, peer = self._spec, self._peer
         for part in self._parts:
             room = max(0, _MAX_TOLD - len(self._told))
-            self._told += [_line(text, said=said) for text, said in part.new_lines()[:room]]
+            self._told += [line(text, said=said) for text, said in part.new_lines()[:room]]
         if spec is None or peer is None:
             return
         for n in range(self._told_peer, len(self._told)):
@@ -298,10 +274,7 @@ class Keeper:
         )
 
     def _end_everything(self) -> None:
-        for herald in self._heralds.values():
-            herald.close()
-        for change in self._changes.values():
-            change.close()
+        self._speakers.close()
         deadline = time.monotonic() + (self._spec.timeout if self._spec else 0.0) + 20.0
         while any(part.running for part in self._parts) and time.monotonic() < deadline:
             for part in self._parts:
@@ -311,9 +284,3 @@ class Keeper:
         self._drop()
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _line(text: str, *, said: bool, of: int | None = None) -> dict[str, Any]:
-    """A line for the launch: whether one of the node's launches said it as an event; ``of``: which question it
-    answers."""
-    return {"text": text[:4096], "said": said, "of": of}
