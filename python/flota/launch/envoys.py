@@ -89,7 +89,7 @@ class _Teller:
         os.set_blocking(self._process.stdout.fileno(), False)
         self._text = b""
 
-    def _heard(self) -> Iterator[Any]:
+    def _lines(self) -> Iterator[Any]:
         """What it has said since the last time."""
         assert self._process.stdout is not None
         with contextlib.suppress(BlockingIOError):
@@ -125,18 +125,22 @@ class Watch(_Teller):
     @property
     def told(self) -> Said:
         """The last that server 0 has said; of no workers while nothing was heard. With an error while it is away."""
-        for line in self._heard():
+        self._hear()
+        return self._told
+
+    def _hear(self) -> None:
+        for line in self._lines():
             with contextlib.suppress(TypeError):
                 self._told = Said(**line)
                 if not self._told.error:
                     self._away_since = None
                 elif self._away_since is None:
                     self._away_since = time.monotonic()
-        return self._told
 
     @property
     def away_for(self) -> float:
         """Seconds for which server 0 has not answered."""
+        self._hear()
         return 0.0 if self._away_since is None else time.monotonic() - self._away_since
 
 
@@ -151,7 +155,7 @@ class Change(_Teller):
     def answers(self) -> list[dict[str, Any]]:
         """What it has told since the last call, as ``flota.launch.control`` has it; the last of all has ``end``."""
         status = self.status
-        found = [answer for answer in self._heard() if isinstance(answer, dict) and not self.over]
+        found = [answer for answer in self._lines() if isinstance(answer, dict) and not self.over]
         if status is not None and not any("end" in answer for answer in found) and not self.over:
             found.append({"end": f"the servers could not be asked: exit status {status}", "done": False})
         self.over = self.over or any("end" in answer for answer in found)

@@ -99,6 +99,7 @@ class Following(Scaling):
         told = self._watch.told
         if told != self._known and told.wanted and not told.error:
             self._follow(told)
+        self._forgive()
         self._notice_those_who_left()
         if self._watch.status is not None:
             self._watches = self._watch.status != 0  # it ends by itself where the number is fixed, or it cannot ask
@@ -106,17 +107,21 @@ class Following(Scaling):
             self._watch = None
 
     def _follow(self, told: Said) -> None:
-        # A server 0 that has forgotten all begins to count anew.
-        forgotten = told.version < self._known.version
+        if told.version < self._known.version:
+            self._told_without = dict.fromkeys(self._told_without, 0)  # a server 0 that has forgotten all counts anew
         self._known = told
-        for index, version in list(self._told_without.items()):
-            if forgotten or told.version >= version:
-                del self._told_without[index]
-                self._given_up.discard(index)  # whoever wants it now has asked anew
         for index in self._concerned(range(told.wanted, told.workers)):
             self._bid_farewell(index)
         if told.wanted != self._place.workers:
             self._begin(told.wanted, Nobody())
+
+    def _forgive(self) -> None:
+        """Whoever still wants a worker that could not come, by what was heard since server 0 knew of it, has asked
+        anew."""
+        for index, version in list(self._told_without.items()):
+            if self._known.version >= version:
+                del self._told_without[index]
+                self._given_up.discard(index)
 
     def _bid_farewell(self, index: int) -> None:
         """Of one that is to leave. Where it never ran since this launch began, it ran under one before."""
