@@ -155,9 +155,8 @@ def _read(place: Path) -> dict[str, Any]:
 
 def _running(log_dir: Path) -> tuple[Path, dict[str, Any]]:
     """The launch of this host whose logs are there, and the file that tells of it."""
-    others = sorted(log_dir.glob(_PLACES))
-    places = others if others and not (log_dir / _PLACE).exists() else [log_dir / _PLACE]
-    told = [(place, _read(place)) for place in places]
+    places = [place for place in (log_dir / _PLACE, *sorted(log_dir.glob(_PLACES))) if place.exists()]
+    told = [(place, _read(place)) for place in places or [log_dir / _PLACE]]
     for place, found in told:
         if found["host"] == socket.gethostname() and runs(found["pid"]):
             return place, found
