@@ -197,15 +197,17 @@ def watches(launch):
     return "flota.launch.envoy watch" in children.stdout
 
 
-def test_a_change_goes_on_when_nobody_waits_for_it(start):
-    script = f"{LIGHT}\nserve() if is_server else (index < 2 or wait_for('let'), work(join()))"
+def test_a_change_goes_on_when_nobody_waits_for_it_and_when_who_comes_is_killed(start):
+    script = f"{LIGHT}\nserve() if is_server else (index < 2 or (ready(), wait_for('let')), work(join()))"
     first, second = start(script, FLOTA_TIMEOUT="5")
     first.pids("worker.0", "worker.1")
     late = scale(first, 3, "--timeout=1")
     assert (late.returncode, late.stderr) == (1, "flota scale: no more was heard for 1 s; it goes on\n")
-    again = subprocess.Popen([sys.executable, "-m", "flota.cli", "scale", "--workers", "3"], cwd=first.folder)
+    command = [sys.executable, "-m", "flota.cli", "scale", "--workers", "3"]
+    again = subprocess.Popen(command, cwd=first.folder, stdout=subprocess.PIPE, text=True)
+    os.kill(pid_of(first, "worker.2"), signal.SIGKILL)
+    wait_until(lambda: "worker 2 was killed by SIGKILL; starting it again" in first.output)
     (first.folder / "pids" / "let").touch()
-    assert again.wait(30) == 0
-    assert "worker 2 has joined" in first.output
+    assert again.communicate(timeout=60)[0].splitlines() == ["worker 2 has joined", "3 workers (2 before)"]
     (first.folder / "pids" / "let").unlink()
     ended(first, second)
