@@ -63,46 +63,46 @@ def watch(job):
 
 def answers_of(change, count):
     found = []
-    wait_until(lambda: found.extend(change.answers()) or len(found) >= count)
+    wait_until(lambda: found.extend(change.answers()) or len(found) >= count, timeout=30)
     return found
 
 
 def test_a_watch_tells_of_every_change_and_when_the_server_is_away(job, watch):
     assert watch.told.wanted == 0
     job.join(0, of=2)
-    wait_until(lambda: (watch.told.workers, watch.told.wanted) == (2, 2))
+    wait_until(lambda: (watch.told.workers, watch.told.wanted) == (2, 2), timeout=30)
     assert watch.away_for == 0
     # There and back between two looks is a change, too.
     before = watch.told.version
     job.scale(4)
     job.scale(2)
-    wait_until(lambda: watch.told.version == before + 2)
+    wait_until(lambda: watch.told.version == before + 2, timeout=30)
     assert (watch.told.workers, watch.told.wanted) == (2, 2)
     job.stop()
-    wait_until(lambda: watch.away_for > 0)
+    wait_until(lambda: watch.away_for > 0, timeout=30)
     assert watch.told.error
     assert watch.told.wanted == 2, "what was heard last"
     again = Job(job.endpoint)
     again.join(0, of=3)
-    wait_until(lambda: not watch.told.error and watch.told.wanted == 3)
+    wait_until(lambda: not watch.told.error and watch.told.wanted == 3, timeout=30)
     assert watch.away_for == 0
     again.stop()
 
 
 def test_a_watch_ends_with_who_had_it_and_where_the_number_is_fixed(job, watch):
     with contextlib.closing(Watch(job.environment)) as other:
-        wait_until(lambda: other._process.poll() is None)
+        wait_until(lambda: other._process.poll() is None, timeout=30)
         other._process.stdin.close()
-        wait_until(lambda: other.status == 0)
+        wait_until(lambda: other.status == 0, timeout=30)
     job.join(0, of=2, mode=TeamMode.synchronous)
-    wait_until(lambda: watch.status == 0)
+    wait_until(lambda: watch.status == 0, timeout=30)
     assert watch.told.wanted == 0
 
 
 def test_a_change_tells_who_comes_and_who_goes(job):
     job.join(0, of=1)
     with contextlib.closing(Change(job.environment, 3, 60)) as change:
-        wait_until(lambda: job.wanted() == 3)
+        wait_until(lambda: job.wanted() == 3, timeout=30)
         job.join(1, of=3)
         job.join(2, of=3)
         lines = ["worker 1 has joined", "worker 2 has joined"]
@@ -125,7 +125,7 @@ def test_a_change_tells_who_comes_and_who_goes(job):
 def test_a_change_that_is_overruled_or_takes_too_long_says_so(job):
     job.join(0, of=1)
     with contextlib.closing(Change(job.environment, 3, 60)) as change:
-        wait_until(lambda: job.wanted() == 3)
+        wait_until(lambda: job.wanted() == 3, timeout=30)
         job.scale(2)
         (answer,) = answers_of(change, 1)
         assert not answer["done"]

@@ -79,7 +79,7 @@ def test_workers_come_to_the_hosts_in_turn_and_a_host_that_all_have_left_takes_o
     lines = scaled(first, 1)
     assert lines[0] == "workers 1, 2, 3 will leave after the batch at hand"
     assert lines[-1] == "1 worker (4 before)"
-    wait_until(lambda: not any(alive(pid_of(second, f"worker.{i}")) for i in (1, 3)))
+    wait_until(lambda: not any(alive(pid_of(second, f"worker.{i}")) for i in (1, 3)), timeout=30)
     assert scaled(first, 3)[-1] == "3 workers (1 before)"
     assert first.log("workerlog.1").count("told 2") == 2
     assert second.process.poll() is None
@@ -131,7 +131,7 @@ else:
         in second.output
     )
     assert scaled(first, 3)[-1].startswith("3 workers")
-    wait_until(lambda: [job_of(first, host)["worker_num"] for host in HOSTS] == [3, 3])
+    wait_until(lambda: [job_of(first, host)["worker_num"] for host in HOSTS] == [3, 3], timeout=30)
     (first.folder / "mended").touch()
     assert scaled(first, 5)[-1] == "5 workers (3 before)"
     ended(first, second)
@@ -142,11 +142,11 @@ def test_workers_that_are_killed_while_others_come_and_go_are_started_again_or_s
     first.pids("worker.0", "worker.1")
     scaled(first, 4)
     os.kill(pid_of(second, "worker.3"), signal.SIGKILL)
-    wait_until(lambda: "worker 3 was killed by SIGKILL; starting it again" in second.output)
+    wait_until(lambda: "worker 3 was killed by SIGKILL; starting it again" in second.output, timeout=30)
     os.kill(pid_of(first, "worker.2"), signal.SIGKILL)  # in its place nobody comes: it is to leave
     assert scaled(first, 2)[-1] == "2 workers (4 before)"
     os.kill(pid_of(second, "worker.1"), signal.SIGKILL)
-    wait_until(lambda: second.log("workerlog.1").count("told 2") == 2)
+    wait_until(lambda: second.log("workerlog.1").count("told 2") == 2, timeout=30)
     ended(first, second)
 
 
@@ -206,7 +206,7 @@ def test_a_change_goes_on_when_nobody_waits_for_it_and_when_who_comes_is_killed(
     command = [sys.executable, "-m", "flota.cli", "scale", "--workers", "3"]
     again = subprocess.Popen(command, cwd=first.folder, stdout=subprocess.PIPE, text=True)
     os.kill(pid_of(first, "worker.2"), signal.SIGKILL)
-    wait_until(lambda: "worker 2 was killed by SIGKILL; starting it again" in first.output)
+    wait_until(lambda: "worker 2 was killed by SIGKILL; starting it again" in first.output, timeout=30)
     (first.folder / "pids" / "let").touch()
     assert again.communicate(timeout=60)[0].splitlines() == ["worker 2 has joined", "3 workers (2 before)"]
     (first.folder / "pids" / "let").unlink()
