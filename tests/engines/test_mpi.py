@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from mpirun import LACKS, mpi_environment, mpi_hosts, mpirun
+from scaled import LIGHT_JOB, scale
 
 from waiting import wait_until
 
@@ -185,6 +186,26 @@ def test_ctrl_c_ends_a_launch_on_all_hosts(hosts, tmp_path, who):
     assert job.wait(30) == 130
     assert "SIGINT: stopping the job" in job.output
     wait_until(lambda: not everything(hosts, "who.py"), timeout=10)
+
+
+def test_workers_come_to_the_hosts_of_a_launch_and_leave_them(hosts, tmp_path):
+    (tmp_path / "train.py").write_text(LIGHT_JOB)
+    flags = ["--on=mpi", "--hosts=h1,h2,h3", "--server_num=1", "--worker_num=3"]
+    env = mpi_environment({"FLOTA_TIMEOUT": "4"})
+    job = hosts[0].start([*FLOTA, "launch", *flags, "train.py"], cwd=tmp_path, env=env)
+    wait_until(lambda: len(list(tmp_path.glob("pids/worker.?"))) == 3 or job.status is not None, 60)
+    assert scale(hosts[0], tmp_path, 5)[-1] == "5 workers (3 before)", job.output
+    assert "h2 | INFO" in next(line for line in job.output.splitlines() if "worker 4 is started" in line)
+    for victim in hosts[0].processes("train.py"):
+        if environment_of(victim).get("PADDLE_TRAINER_ID") == "3":
+            os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: (tmp_path / "log/workerlog.3").read_text().count("told ") == 2, 30)
+    assert "worker 3 was killed by SIGKILL; starting it again" in job.output
+    assert scale(hosts[0], tmp_path, 2)[-1] == "2 workers (5 before)"
+    assert "runs on h1: give the command there" in scale(hosts[1], tmp_path, 3)[0]
+    (tmp_path / "end").touch()
+    assert job.wait(60) == 0, job.output
+    assert not everything(hosts, "train.py")
 
 
 def test_a_scripts_exit_status_is_that_of_the_launch(hosts, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
+from scaled import LIGHT_JOB, scale
 from slurm import LACKS, environment, slurm_hosts
 
 from waiting import wait_until
@@ -157,6 +158,21 @@ def test_nothing_is_left_of_a_launch_that_is_ended(cluster, tmp_path, who, how):
     assert job.wait(60) in (130, 143), job.output
     wait_until(lambda: not [process for host in hosts for process in host.processes("who.py")], timeout=20)
     assert '"stopped"' in "".join(file.read_text() for file in logs.glob("durable-*/job.json"))
+
+
+def test_workers_come_to_the_nodes_of_a_launch_and_leave_them(cluster, tmp_path):
+    hosts, env = cluster
+    (tmp_path / "train.py").write_text(LIGHT_JOB)
+    words = [*FLOTA, "launch", "--on=slurm", "--slurm_flags=--nodes=3", "--server_num=3", "--worker_num=1", "train.py"]
+    told = {name: value for name, value in env.items() if not name.startswith("FLOTA_")}  # TLS, and a secret of its own
+    job = hosts[0].start(words, cwd=tmp_path, env=told)
+    wait_until((tmp_path / "pids/worker.0").exists, 60)
+    lines = scale(hosts[0], tmp_path, 3, env=told)
+    assert lines == ["worker 1 has joined", "worker 2 has joined", "3 workers (1 before)"], job.output
+    assert re.search(r"^h3 \| INFO .* worker 2 is started: log/workerlog.2", job.output, re.MULTILINE)
+    assert scale(hosts[0], tmp_path, 1, env=told)[-1] == "1 worker (3 before)"
+    (tmp_path / "end").touch()
+    assert job.wait(60) == 0, job.output
 
 
 def test_a_launch_on_slurm_says_what_is_wrong(cluster, tmp_path, who):

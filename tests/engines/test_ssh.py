@@ -5,9 +5,11 @@ import os
 import re
 import signal
 
+import numpy as np
 import pytest
 from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import Hosts, missing
+from scaled import COUNTING, scale, write_data
 from sshd import Cluster
 
 from waiting import wait_until
@@ -215,6 +217,25 @@ def test_the_job_s_processes_find_their_servers_by_tls(cluster):
     told = (cluster.folder / "tls/h2/workerlog.1").read_text()
     assert "certs ['authority.pem', 'client.key', 'client.pem'] 700\n" in told
     assert not os.path.exists(told.partition("FOLDER ")[2].strip())
+
+
+@pytest.mark.timeout(400)
+def test_workers_come_and_go_by_the_head_and_every_sample_is_trained_once(cluster, tmp_path):
+    write_data(tmp_path)
+    (tmp_path / "train.py").write_text(COUNTING)
+    words = ["--hosts=h1,h2,h3", "--server_num=3", "--worker_num=1", "train.py", json.dumps({"pace": 1.0, "epochs": 1})]
+    launch = cluster.launch(*words, cwd=tmp_path)
+    wait_until(lambda: scale(cluster.head, tmp_path, 1) == ["1 worker (1 before)"] or launch.status is not None, 120)
+    assert scale(cluster.head, tmp_path, 3) == ["worker 1 has joined", "worker 2 has joined", "3 workers (1 before)"]
+    assert "h2: worker 1 is started: log/h2/workerlog.1" in launch.output
+    assert "h3: worker 2 is started: log/h3/workerlog.2" in launch.output
+    assert scale(cluster.head, tmp_path, 2)[1:] == ["worker 2 has left", "2 workers (3 before)"]
+    assert "give the command there" in scale(cluster.hosts[1], tmp_path, 3)[0]
+    (tmp_path / "hurry").touch()
+    assert launch.wait(120) == 0, launch.output
+    assert np.unique(np.load(tmp_path / "counts.npy")).tolist() == [1.0]
+    assert "was asked to leave" in (tmp_path / "log/h3/workerlog.2").read_text()
+    assert not (tmp_path / "log/launch.json").exists()
 
 
 @pytest.mark.timeout(400)

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 from hosts import Hosts, missing
+from scaled import LIGHT_JOB, scale
 from sshd import Cluster
 
 from waiting import wait_until
@@ -138,6 +139,32 @@ def test_workers_of_a_lost_host_go_on_on_another(cluster):
     assert "the workers of h3 go on on h2\n" in launch.output
     assert "was started again (2 times in all)" in (cluster.folder / mode / "h2/workerlog.2").read_text()
     assert "steps [360.]" in (cluster.folder / mode / "h1/workerlog.0").read_text()
+    wait_until(lambda: not cluster.left(), 60)
+
+
+@pytest.mark.timeout(400)
+def test_workers_that_have_come_to_a_host_go_on_elsewhere_when_it_is_lost(cluster, tmp_path):
+    (tmp_path / "train.py").write_text(LIGHT_JOB)
+    flags = ["--hosts=h1,h2,h3", f"--lost_after={LOST_AFTER}", "--if_lost=move", "--server_num=1"]
+    launch = cluster.launch(*flags, "train.py", cwd=tmp_path)
+    try:
+        wait_until(lambda: len(list(tmp_path.glob("pids/worker.?"))) == 3 or launch.status is not None, 60)
+        assert launch.status is None, launch.output
+        assert scale(cluster.head, tmp_path, 6)[-1] == "6 workers (3 before)"
+        assert scale(cluster.head, tmp_path, 5)[-1] == "5 workers (6 before)"
+        cluster.hosts.cut(cluster.hosts[2])  # it had workers 2 and 5
+        wait_until(lambda: "the workers of h3 go on on h2" in launch.output, 60)
+        # Who has one host less has its workers elsewhere.
+        wait_until(lambda: scale(cluster.head, tmp_path, 6)[-1] == "6 workers (5 before)", 60)
+        log = tmp_path / "log/h2/workerlog.5"
+        wait_until(lambda: _told(log, "told"), 30)
+        # And a host from which all have gone waits for more, and ends with the job.
+        assert scale(cluster.head, tmp_path, 1)[-1] == "1 worker (6 before)"
+        assert scale(cluster.head, tmp_path, 3)[-1] == "3 workers (1 before)"
+        (tmp_path / "end").touch()
+        assert launch.wait(60) == 0, launch.output
+    finally:
+        cluster.hosts.mend(cluster.hosts[2])
     wait_until(lambda: not cluster.left(), 60)
 
 

@@ -21,7 +21,7 @@ FILES, LINES = 16, 250
 # A worker that is one of an async job's, and trains nothing: it ends when it is asked to, or when the file "end" is
 # there, as does a server.
 LIGHT = """
-from flota import _core, config, report
+from flota import _core, config, report, tls
 
 PARTS, MODES = _core.TeamPart, _core.TeamMode
 
@@ -29,6 +29,7 @@ def join(mode=MODES.asynchronous, part=PARTS.join):
     Path(f"gone.{me}").unlink(missing_ok=True)
     options = _core.ClientOptions()
     options.endpoints, options.secret, options.worker = servers, config.job_secret(), index + 1
+    tls.protect_client(options)
     client = _core.Client.connect(options, 10_000)
     found = client.team(part, 10_000, index, int(os.environ["PADDLE_TRAINERS_NUM"]), mode)
     client.rejoin(index, found.workers, 10_000)
@@ -59,6 +60,7 @@ def serve():
     options = _core.ServerOptions()
     options.endpoint, options.secret = endpoint, config.job_secret()
     options.index, options.count = index, len(servers)
+    tls.protect_server(options)
     from flota.durable import keep_server
     keep_server(options)
     server = _core.Server.start(options)

@@ -76,7 +76,8 @@ def _parser(prog: str) -> Parser:
     parser.add(
         hosts, "--ips", default="", metavar="LIST",
         help="the hosts, when only numbers are given: they take servers and workers in turn, from port 6170; "
-        "beside --servers or --workers, the address among theirs that this host has",
+        "beside --servers or --workers, the address among theirs that this host has, or several: the hosts that take "
+        "workers which come later",
     )  # fmt: skip
     parser.add(
         hosts, "--http_port", type=port, metavar="PORT",

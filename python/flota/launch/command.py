@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from flota.errors import FlotaError, InvalidArgument
-from flota.launch.arguments import parse
+from flota.launch.arguments import Arguments, parse
 from flota.launch.engines import ENGINES
 
 
@@ -24,11 +24,17 @@ def _flush() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def main(argv: Sequence[str] | None = None, prog: str = "flota launch") -> int:
-    """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused."""
+def main(
+    argv: Sequence[str] | None = None,
+    prog: str = "flota launch",
+    launch: Callable[[Arguments], int] | None = None,
+) -> int:
+    """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused.
+    ``launch``: what runs the job, if not the engine's."""
     try:
         asked = parse(argv, prog)
-        status: int = import_module(ENGINES[asked.on].module).launch(asked)
+        launch = launch or import_module(ENGINES[asked.on].module).launch
+        status = launch(asked)
         _flush()
         return status
     except FlotaError as error:

@@ -1,7 +1,10 @@
 """Where a running launch hears what it is asked, and where others find it.
 
-``launch.json`` in the log's folder names a Unix socket in the launch's private folder, which only its user can enter. A
-question is one line of JSON, an answer several: ``{"say": …}`` as it goes on, and ``{"end": …, "done": …}`` last.
+``launch.json`` in the log's folder names a Unix socket in the launch's private folder, which only its user can enter.
+Of a job that has a launch on each of several hosts, which may share that folder, it is ``launch-ADDRESS.json``.
+
+A question is one line of JSON, ``{"scale": 3}``. An answer is several: ``{"say": …}`` as it goes on, and
+``{"end": …, "done": …}`` last.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import selectors
 import socket
 from collections.abc import Iterator
@@ -18,7 +22,8 @@ from typing import Any
 from flota.errors import DeadlineExceeded, InvalidArgument, SystemFailure
 from flota.launch.guard import runs
 
-_PLACE = "launch.json"
+MAX_WORKERS = 1 << 20
+_PLACE, _PLACES = "launch.json", "launch-*.json"
 _MOST_BYTES = 4096
 _MOST_ASKERS = 16
 
@@ -51,6 +56,15 @@ class Asker:
             self.close()
         return None
 
+    @property
+    def gone(self) -> bool:
+        """Whether who asked has closed its end. (Of one that only has no more to ask, the kernel says less.)"""
+        if not self.open:
+            return True
+        poll = select.poll()
+        poll.register(self.socket, 0)
+        return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+
     def say(self, line: str) -> None:
         self._send({"say": line})
 
@@ -70,10 +84,10 @@ class Asker:
 
 
 class Control:
-    """The launch's end of it."""
+    """The launch's end of it. ``address``: of this host, where others have launches of the same job."""
 
-    def __init__(self, folder: Path, log_dir: Path) -> None:
-        self._place = log_dir / _PLACE
+    def __init__(self, folder: Path, log_dir: Path, address: str = "") -> None:
+        self._place = log_dir / (_PLACES.replace("*", address) if address else _PLACE)
         self._path = folder / "control"
         self._askers: list[Asker] = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -82,7 +96,8 @@ class Control:
         self.socket.listen(_MOST_ASKERS)
         self.trouble: str | None = None
         try:
-            self._place.write_text(json.dumps({"pid": os.getpid(), "control": str(self._path)}) + "\n")
+            found = {"pid": os.getpid(), "host": socket.gethostname(), "control": str(self._path)}
+            self._place.write_text(json.dumps(found) + "\n")
         except OSError as error:
             self.trouble = f"{self._place} could not be written: {error.strerror}; flota scale will not find this job"
 
@@ -105,6 +120,15 @@ class Control:
             if question is not None:
                 yield question, asker
 
+    def numbers(self) -> Iterator[tuple[int, Asker]]:
+        """The numbers of workers that are asked for. All other questions are refused."""
+        for question, asker in self.questions():
+            workers = question.get("scale")
+            if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
+                asker.end("this launch does not know that question: it may be of another version of flota", done=False)
+            else:
+                yield workers, asker
+
     def close(self) -> None:
         for asker in self._askers:
             asker.close()
@@ -123,21 +147,31 @@ def _read(place: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise SystemFailure(f"cannot read {place}: {error}") from error
-    if (
-        not isinstance(found, dict)
-        or not isinstance(found.get("pid"), int)
-        or not isinstance(found.get("control"), str)
-    ):
+    kinds = {"pid": int, "host": str, "control": str}
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
         raise SystemFailure(f"{place} is damaged: it does not say where the launch is")
     return found
 
 
+def _running(log_dir: Path) -> tuple[Path, dict[str, Any]]:
+    """The launch of this host whose logs are there, and the file that tells of it."""
+    places = [place for place in (log_dir / _PLACE, *sorted(log_dir.glob(_PLACES))) if place.exists()]
+    told = [(place, _read(place)) for place in places or [log_dir / _PLACE]]
+    for place, found in told:
+        if found["host"] == socket.gethostname() and runs(found["pid"]):
+            return place, found
+    place, found = told[0]
+    elsewhere = sorted({found["host"] for _, found in told if found["host"] != socket.gethostname()})
+    if elsewhere:
+        raise InvalidArgument(
+            f"the launch that {place} tells of runs on {' or '.join(elsewhere)}: give the command there"
+        )
+    raise InvalidArgument(f"the launch that {place} tells of (pid {found['pid']}) has ended")
+
+
 def ask(log_dir: Path, question: dict[str, Any], timeout: float) -> Iterator[dict[str, Any]]:
     """Asks the launch whose logs are there, and gives its answers as they come; the last has ``end``."""
-    place = log_dir / _PLACE
-    found = _read(place)
-    if not runs(found["pid"]):
-        raise InvalidArgument(f"the launch that {place} tells of (pid {found['pid']}) has ended")
+    place, found = _running(log_dir)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:

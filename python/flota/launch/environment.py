@@ -70,6 +70,19 @@ def _worker_environment(plan: Plan, member: Member, folder: str) -> dict[str, st
     }
 
 
+def asking_environment(servers: Iterable[Endpoint]) -> dict[str, str]:
+    """Of a process that asks the servers, as worker 0 would, and does nothing else. The secret and what protects the
+    traffic come beside it."""
+    return {
+        "TRAINING_ROLE": "TRAINER",
+        "PADDLE_TRAINER_ID": "0",
+        "PADDLE_TRAINERS_NUM": "1",
+        "PADDLE_TRAINER_ENDPOINTS": "",
+        "PADDLE_HETER_TRAINER_IP_PORT_LIST": "",
+        "PADDLE_PSERVERS_IP_PORT_LIST": _list(servers),
+    }
+
+
 def durable_environment(arguments: Arguments, member: Member, folder: Path | None) -> dict[str, str]:
     """Where and how a server keeps what it has. Other processes are told of no folder, also where the launcher was: a
     server that a worker starts for itself is none of the job's."""
@@ -91,7 +104,7 @@ def _threads(plan: Plan) -> str | None:
     if config.threads() is not None:
         return None
     workers = sum(member.role == "worker" for member in plan.members)
-    return str(max(1, len(os.sched_getaffinity(0)) // workers))
+    return str(max(1, len(os.sched_getaffinity(0)) // max(1, workers)))
 
 
 def _list(endpoints: Iterable[Endpoint]) -> str:

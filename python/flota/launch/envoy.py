@@ -1,31 +1,34 @@
 """Tells server 0 of a running job who its workers are to be, in the environment of one of them.
 
     python -m flota.launch.envoy scale N      # so many workers there shall be
+    python -m flota.launch.envoy without I    # worker I cannot come: no more than those below it
     python -m flota.launch.envoy gone I       # worker I has ended without saying goodbye, and does not come back
     python -m flota.launch.envoy settle N     # there are these, and no others: what a job that is resumed begins with
     python -m flota.launch.envoy watch        # how many there are, and shall be, whenever it is another number
     python -m flota.launch.envoy change N S   # as scale, and how it goes on until they have come or gone
 
 A process of its own: a launcher forks, so it has no threads, and a connection does. It prints one line of JSON: the
-error, or ``workers`` that have joined and the number that is ``wanted``. ``watch`` prints more of them, until its
-standard input ends, or the job is none whose workers come and go. ``change`` prints answers as ``flota.launch.control``
-has them; it ends when nobody has come or gone for S seconds, and then the change goes on without it.
+error, or ``workers`` that have joined, the number that is ``wanted``, and the ``version`` of it all. ``watch`` prints
+more of them, and an error when server 0 is away, until its standard input ends, or the job is none whose workers come
+and go. ``change`` prints answers as ``flota.launch.control`` has them; it ends when nobody has come or gone for S
+seconds, and then the change goes on without it.
 """
 
 from __future__ import annotations
 
 import json
 import select
+import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from flota import _core, config, roles, tls
 from flota._core import TeamMode, TeamPart
 from flota.errors import FlotaError, InvalidArgument
 from flota.launch.envoys import Said
-from flota.launch.scaling import workers_text
+from flota.launch.scaling import names, workers_text
 
 _EVERY = 0.5  # seconds between two questions
 _CALL_MS = 2000
@@ -55,45 +58,59 @@ def tell(client: _core.Client, word: str, number: int, time_ms: int) -> _core.Te
     match word:
         case "scale":
             return client.team(TeamPart.scale, time_ms, workers=number)
+        case "without":
+            # Between the two somebody may ask for fewer; then this is more than was asked for, for as long as it takes
+            # another worker to fail.
+            found = client.team(TeamPart.ask, time_ms)
+            return client.team(TeamPart.scale, time_ms, workers=number) if found.wanted > number else found
         case "gone":
             return client.team(TeamPart.leave, time_ms, number)
         case "settle":
             return _settle(client, number, time_ms)
         case _:
-            raise InvalidArgument(f"envoy: {word!r} is none of scale, gone and settle")
+            raise InvalidArgument(f"envoy: {word!r} is none of scale, without, gone and settle")
 
 
-def watch(endpoints: Sequence[str]) -> Iterator[_core.TeamReply]:
-    """What server 0 says, whenever it is something else than before; a server that is away is asked again."""
+def watch(endpoints: Sequence[str]) -> Iterator[Said]:
+    """What server 0 says, whenever it is something else than before, and that it is away; it is asked again."""
     client: _core.Client | None = None
-    told = (0, 0)
+    told = Said()
     while True:
         try:
             client = client or connect(endpoints, _CALL_MS)
             found = client.team(TeamPart.ask, _CALL_MS)
-        except FlotaError:
+        except FlotaError as error:
             client = None
+            if not told.error:
+                told = replace(told, error=str(error))
+                yield told
         else:
             if found.wanted and found.mode != TeamMode.asynchronous:
                 return
-            if (found.workers, found.wanted) != told:
-                told = (found.workers, found.wanted)
-                yield found
+            if (said := _said(found)) != told:
+                told = said
+                yield told
         if select.select([sys.stdin], [], [], _EVERY)[0]:
             return
 
 
-def change(client: _core.Client, workers: int, patience: float, time_ms: int) -> Iterator[dict[str, object]]:
+def change(endpoints: Sequence[str], workers: int, patience: float, time_ms: int) -> Iterator[dict[str, object]]:
     """Asks for another number, and tells how it goes on."""
+    try:
+        client = connect(endpoints, time_ms)
+    except FlotaError as error:
+        here = socket.gethostname()
+        yield {"end": f"the servers cannot be asked from {here}, where this launch runs: {error}", "done": False}
+        return
     told = tell(client, "scale", workers, time_ms)
     before, there, heard = told.workers, told.workers, time.monotonic()
     if before > workers:
-        yield {"say": f"{workers_text(before - workers)} will leave after the batch at hand"}
+        yield {"say": f"{names(range(workers, before))} will leave after the batch at hand"}
     while there != workers:
         time.sleep(_EVERY)
         found = client.team(TeamPart.ask, time_ms)
         if found.wanted != workers:
-            yield {"end": f"another command asks for {workers_text(found.wanted)}: that holds", "done": False}
+            yield {"end": _overruled(found.wanted, workers), "done": False}
             return
         if found.workers != there:
             what = "joined" if found.workers > there else "left"
@@ -107,6 +124,15 @@ def change(client: _core.Client, workers: int, patience: float, time_ms: int) ->
     yield {"end": f"{workers_text(workers)} ({before} before)", "done": True}
 
 
+def _overruled(wanted: int, asked: int) -> str:
+    cannot = f", or worker {wanted} could not join: its launch and its log say why" if wanted < asked else ""
+    return f"the job is to have {workers_text(wanted)} now: another command asks for that{cannot}"
+
+
+def _said(told: _core.TeamReply) -> Said:
+    return Said(workers=told.workers, wanted=told.wanted, version=told.version)
+
+
 def _print(message: object) -> None:
     print(json.dumps(message), flush=True)
 
@@ -118,14 +144,14 @@ def main() -> None:
     try:
         endpoints = roles.default_role_maker().placement().server_endpoints
         if word == "watch":
-            for told in watch(endpoints):
-                _print(asdict(Said(workers=told.workers, wanted=told.wanted)))
+            for said in watch(endpoints):
+                _print(asdict(said))
         elif changes:
-            for answer in change(connect(endpoints, time_ms), int(numbers[0]), float(numbers[1]), time_ms):
+            for answer in change(endpoints, int(numbers[0]), float(numbers[1]), time_ms):
                 _print(answer)
         else:
             told = tell(connect(endpoints, time_ms), word, int(numbers[0]), time_ms)
-            _print(asdict(Said(workers=told.workers, wanted=told.wanted)))
+            _print(asdict(_said(told)))
     except (FlotaError, ValueError, IndexError) as error:
         _print({"end": str(error), "done": False} if changes else asdict(Said(error=str(error))))
 

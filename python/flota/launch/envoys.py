@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flota import config
+from flota.launch.processes import die_with
 
 _END_WAIT = 5.0  # seconds that the kernel may take to end one that was killed
 
@@ -22,6 +25,7 @@ class Said:
     error: str = ""
     workers: int = 0  # that have joined
     wanted: int = 0
+    version: int = 0  # greater with each change
 
 
 class Envoy:
@@ -67,13 +71,15 @@ class NoEnvoy(Envoy):
     def close(self) -> None: ...
 
 
-class Watch:
-    """One that stays, and says whenever there are other workers, or shall be."""
+class _Teller:
+    """One that says more than one thing, each on a line."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *words: str, first: Callable[[], None] | None = None) -> None:
+        """``first``: what its process does before all else."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "flota.launch.envoy", "watch"],
-            stdin=subprocess.PIPE,  # it ends with this process
+            [sys.executable, "-m", "flota.launch.envoy", *words],
+            preexec_fn=first,
+            stdin=subprocess.PIPE,  # a watch ends with this process
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=config.child_environment(**environment),
@@ -82,19 +88,22 @@ class Watch:
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._text = b""
-        self._told = Said()
 
-    @property
-    def told(self) -> Said:
-        """The last that it has said; of no workers while nothing was heard."""
+    def _lines(self) -> Iterator[Any]:
+        """What it has said since the last time."""
         assert self._process.stdout is not None
         with contextlib.suppress(BlockingIOError):
-            self._text += os.read(self._process.stdout.fileno(), 1 << 16)
+            while data := os.read(self._process.stdout.fileno(), 1 << 16):
+                self._text += data
         *lines, self._text = self._text.split(b"\n")
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError):
-                self._told = Said(**json.loads(line))
-        return self._told
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; None while it runs."""
+        return self._process.poll()
 
     def close(self) -> None:
         self._process.kill()
@@ -103,3 +112,51 @@ class Watch:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+class Watch(_Teller):
+    """One that stays, and says whenever there are other workers, or shall be."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        super().__init__(environment, "watch")
+        self._told = Said()
+        self._away_since: float | None = time.monotonic()
+
+    @property
+    def told(self) -> Said:
+        """The last that server 0 has said; of no workers while nothing was heard. With an error while it is away."""
+        self._hear()
+        return self._told
+
+    def _hear(self) -> None:
+        for line in self._lines():
+            with contextlib.suppress(TypeError):
+                self._told = Said(**line)
+                if not self._told.error:
+                    self._away_since = None
+                elif self._away_since is None:
+                    self._away_since = time.monotonic()
+
+    @property
+    def away_for(self) -> float:
+        """Seconds for which server 0 has not answered."""
+        self._hear()
+        return 0.0 if self._away_since is None else time.monotonic() - self._away_since
+
+
+class Change(_Teller):
+    """One that asks for another number of workers, and tells how it goes on. Requires: the main thread starts it, with
+    which it ends."""
+
+    def __init__(self, environment: Mapping[str, str], workers: int, patience: float) -> None:
+        super().__init__(environment, "change", str(workers), f"{patience:g}", first=die_with(os.getpid()))
+        self.over = False
+
+    def answers(self) -> list[dict[str, Any]]:
+        """What it has told since the last call, as ``flota.launch.control`` has it; the last of all has ``end``."""
+        status = self.status
+        found = [answer for answer in self._lines() if isinstance(answer, dict) and not self.over]
+        if status is not None and not any("end" in answer for answer in found) and not self.over:
+            found.append({"end": f"the servers could not be asked: exit status {status}", "done": False})
+        self.over = self.over or any("end" in answer for answer in found)
+        return found

@@ -14,12 +14,12 @@ from flota.launch.plan import Plan
 _MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 108
 
 
-def prepare_logs(plan: Plan) -> None:
-    """Makes the folder, and takes away logs of processes that an earlier, larger job had and this one has not."""
+def prepare_logs(plan: Plan, *, tidy: bool = True) -> None:
+    """Makes the folder. ``tidy``: takes away logs of processes that an earlier, larger job had and this one has not."""
     folder = Path(plan.arguments.log_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for role, count in (("server", len(plan.servers)), ("worker", len(plan.workers))):
+        for role, count in (("server", len(plan.servers)), ("worker", len(plan.workers))) if tidy else ():
             for log in folder.glob(f"{role}log.*"):
                 index = log.name.partition(".")[2]
                 if index.isdecimal() and int(index) >= count:

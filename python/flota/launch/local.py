@@ -21,10 +21,10 @@ from flota.launch.signals import Signals
 from flota.launch.view import Job, View, kind_of_view, make_view, say, show
 
 
-def _begin(asked: Arguments, plan: Plan) -> tuple[DurableFolder | None, list[str]]:
+def _begin(asked: Arguments, plan: Plan, *, tidy: bool) -> tuple[DurableFolder | None, list[str]]:
     """Makes a new job's folders: that of the logs, and the one to resume it from. Also returns what is to be said."""
     check_protection(plan)
-    prepare_logs(plan)
+    prepare_logs(plan, tidy=tidy)
     if asked.no_durable:
         return None, []
     durable = DurableFolder.claim(durable_place(plan), make=True)
@@ -55,7 +55,7 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         record = durable.resume()
         plan = resumed_plan(asked, record, durable.path)
         check_protection(plan)
-        prepare_logs(plan)
+        prepare_logs(plan, tidy=False)
         trouble = durable.begin(resumed_record(record, asked, plan))
         notes = [f"going on with the job in {durable.path}, started {record.started}, which was {record.state}"]
         return plan, durable, [*notes, *([trouble] if trouble else [])]
@@ -64,15 +64,19 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         raise
 
 
-def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
-    """Runs the job, or this host's part of it, to its end. ``view``: what shows it, where that is not ``--view``."""
+def launch(
+    asked: Arguments, view: Callable[[Job], View] | None = None, *, asked_here: bool = True, tidy: bool = True
+) -> int:
+    """Runs the job, or this host's part of it, to its end. ``view``: what shows it, where that is not ``--view``;
+    ``asked_here``: this launch hears what ``flota scale`` asks, and not the engine that has started it; ``tidy``: logs
+    that a larger job before this one has left are taken away."""
     view = view or functools.partial(make_view, kind_of_view(asked.view))
     plan = make_plan(asked)
     durable: DurableFolder | None
     if asked.resume:
         plan, durable, notes = _resume(asked, plan)
     else:
-        durable, notes = _begin(asked, plan)
+        durable, notes = _begin(asked, plan, tidy=tidy)
     with contextlib.ExitStack() as held:
         if durable is not None:
             held.callback(durable.close)
@@ -83,4 +87,4 @@ def launch(asked: Arguments, view: Callable[[Job], View] | None = None) -> int:
         folder = held.enter_context(private_folder())
         guard = held.enter_context(contextlib.closing(Guard(folder, durable.lock if durable else None)))
         crew = LocalCrew(plan, folder / "report", guard, durable.restarts if durable else {})
-        return Launch(plan, crew, folder, signals, durable).run(view)
+        return Launch(plan, crew, folder, signals, durable, asked_here=asked_here).run(view)

@@ -15,8 +15,9 @@ from pathlib import Path
 from flota import config
 from flota.errors import InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
+from flota.launch.heads import asked
 from flota.launch.hosts import split
-from flota.launch.nodes import job_settings, node_command
+from flota.launch.nodes import asking, job_settings, node_command
 from flota.launch.starting import find, run
 from flota.launch.view import say
 
@@ -40,7 +41,8 @@ def launch(arguments: Arguments) -> int:
         *command,
     ]  # fmt: skip
     say(f"mpirun starts a launch on each of {', '.join(slots)}")
-    return run(words, config.child_environment(**settings), _stop, arguments.timeout)
+    with asked(arguments.log_dir, asking(arguments, command, settings)) as tend:
+        return run(words, config.child_environment(**settings), _stop, arguments.timeout, tend)
 
 
 def _noticing_lost_hosts() -> list[str]:

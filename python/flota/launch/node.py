@@ -5,6 +5,7 @@ It is ``flota launch`` whose lines begin with the host's name, as they are shown
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO, cast
 
 from flota import config
+from flota.launch import local
 from flota.launch.command import main as launch
 from flota.launch.starting import end_with_parent
 
@@ -62,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout = cast(TextIO, Labelled(out, f"{node.name} | ", _all if node.first else _is_event))
     sys.stderr = cast(TextIO, Labelled(error, f"{node.name} | "))
     try:
-        return launch(argv)
+        return launch(argv, launch=functools.partial(local.launch, asked_here=False))
     finally:
         sys.stdout, sys.stderr = out, error
 

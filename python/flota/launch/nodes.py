@@ -12,12 +12,14 @@ import random
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from flota import certificates, config
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
 from flota.launch.engines.engine import ON_EACH_HOST
-from flota.launch.hosts import split
+from flota.launch.environment import asking_environment
+from flota.launch.hosts import FIRST_PORT, parse_endpoints, split
 from flota.launch.restarts import DEFAULT_RESTARTS
 
 # Below the range from which the kernel takes the ports of outgoing connections; each job has some of its own.
@@ -49,8 +51,21 @@ def node_command(arguments: Arguments, slots: Mapping[str, int]) -> list[str]:
     """The words that every host runs. ``slots``: the hosts, and how many workers each has unless something else was
     said."""
     servers, workers = _lists(arguments, slots)
-    lists = [f"--servers={servers}", f"--workers={workers}"]
+    turn = [f"--ips={','.join(slots)}"] if len(slots) > 1 else []
+    lists = [f"--servers={servers}", f"--workers={workers}", *turn]
     return [sys.executable, "-m", "flota.launch.node", *lists, *flags(arguments, lists=True), *script(arguments)]
+
+
+def asking(arguments: Arguments, command: Sequence[str], settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of one who asks the servers of such a job from here. ``settings``: of ``job_settings``."""
+    words = next(word for word in command if word.startswith("--servers="))
+    servers = parse_endpoints("--servers", words.partition("=")[2], FIRST_PORT)
+    protected = dict(settings)
+    if arguments.insecure:
+        protected |= {**dict.fromkeys(config.PROTECTION, ""), config.INSECURE: "1"}
+    elif arguments.certs:
+        protected |= {**dict.fromkeys(config.PROTECTION, ""), config.CERTS: str(Path(arguments.certs).resolve())}
+    return {**protected, **asking_environment(servers)}
 
 
 def _lists(arguments: Arguments, slots: Mapping[str, int]) -> tuple[str, str]:
@@ -90,6 +105,6 @@ def job_settings(arguments: Arguments, hosts: Sequence[str]) -> dict[str, str]:
     said = arguments.certs or arguments.insecure or config.insecure() or config.has_certificates()
     if arguments.certs and arguments.insecure:
         raise InvalidArgument("--certs and --insecure contradict each other: with certificates there is TLS")
-    if not said and len(hosts) > 1:
+    if not said:  # also of one host, whose servers this one asks where somebody wants another number of workers
         settings[config.CERTS_TEXT] = certificates.job_set_as_text(hosts)
     return settings

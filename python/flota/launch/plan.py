@@ -58,6 +58,9 @@ class Plan:
     alone: bool  # no other host has a part in the job
     arguments: Arguments  # with the numbers and hosts that are in effect
     notes: list[str]
+    here: frozenset[str] = frozenset()  # what this host is called in the endpoints
+    first_workers: tuple[Endpoint, ...] = ()  # those that the job began with; see ``turns``
+    turn: tuple[str, ...] = ()  # the hosts that take further workers; none: those of the first
 
 
 def make_plan(arguments: Arguments) -> Plan:
@@ -78,7 +81,7 @@ def make_plan(arguments: Arguments) -> Plan:
     for member in members:
         check_free(member.name, member.endpoint)
     alone = here == set(hosts)
-    members, notes = _with_devices(members, arguments)
+    members, notes = with_devices(members, arguments)
     return Plan(
         servers=servers,
         workers=workers,
@@ -87,23 +90,10 @@ def make_plan(arguments: Arguments) -> Plan:
         alone=alone,
         arguments=replace(arguments, server_num=len(servers), worker_num=len(workers), ips=",".join(hosts)),
         notes=notes,
+        here=frozenset(here),
+        first_workers=tuple(workers),
+        turn=tuple(ips) if len(ips := split(arguments.ips)) > 1 else (),
     )
-
-
-def with_workers(plan: Plan, count: int) -> Plan:
-    """The same job with another number of workers: those of the highest numbers go, or new ones come, all to this host.
-    Requires: ``plan.alone``."""
-    kept = [member for member in plan.members if member.role == "server" or member.index < count]
-    workers = plan.workers[:count]
-    here = next(member for member in plan.members if member.role == "worker")
-    taken = {endpoint.port for endpoint in [*plan.servers, *workers, plan.rendezvous]}
-    ports = free_ports(here.endpoint.address, count - len(workers), taken)
-    workers = [*workers, *(Endpoint(here.endpoint.host, port) for port in ports)]
-    devices = split(plan.arguments.gpus or "")
-    for index in range(len(plan.workers), count):
-        device = devices[index % len(devices)] if devices else None
-        kept.append(Member("worker", index, workers[index], device))
-    return replace(plan, workers=workers, members=kept, arguments=replace(plan.arguments, worker_num=count))
 
 
 def _check_counts(arguments: Arguments) -> None:
@@ -166,7 +156,7 @@ def _from_lists(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], s
     hosts = {endpoint.host for endpoint in [*servers, *workers]}
     # One address says which of the hosts this one is; several can only be the hosts themselves.
     ips = split(arguments.ips)
-    if len(ips) > 1 and set(ips) != hosts:
+    if len(ips) > 1 and not set(ips) <= hosts:
         raise InvalidArgument(f"--ips={arguments.ips}, but the hosts in the lists are {', '.join(sorted(hosts))}")
     named = ips[0] if len(ips) == 1 else config.pod_ip()
     if servers and workers:
@@ -201,7 +191,7 @@ def _check_workers_per_host(members: Sequence[Member], arguments: Arguments) -> 
         raise InvalidArgument(f"--nproc_per_node={asked}, but the lists give this host {here} of the job's workers")
 
 
-def _with_devices(members: list[Member], arguments: Arguments) -> tuple[list[Member], list[str]]:
+def with_devices(members: list[Member], arguments: Arguments) -> tuple[list[Member], list[str]]:
     """Gives the i-th worker of this host the i-th of ``--gpus``, starting over after the last."""
     devices = split(arguments.gpus or "")
     if not devices:

@@ -59,6 +59,7 @@ class Process(ABC):
         self.used_restarts = 0  # of those that it may have
         self.due: float | None = None  # when it is to be started again; infinite: when there is a place for it
         self._starts_before = starts_before
+        self._began = 0.0  # when it was started last
         self._ran = 0.0
 
     @property
@@ -98,6 +99,11 @@ class Process(ABC):
     def ran(self) -> float:
         """Seconds from its last start to its end; 0 where that start did not succeed."""
         return self._ran
+
+    @property
+    def ended_for(self) -> float:
+        """Seconds since its end. Requires: it has ended, and was started."""
+        return time.monotonic() - self._began - self._ran
 
     def wait_for_restart(self, seconds: float, used: int) -> None:
         self.used_restarts = used

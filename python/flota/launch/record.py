@@ -32,8 +32,13 @@ class Record:
     state: str = RUNNING
     restarts: dict[str, int] = field(default_factory=dict)  # by process: its FLOTA_RESTARTS
     kept: list[int] = field(default_factory=list)  # the servers that have kept something
+    began_with: int = 0  # workers, before their number was changed for the first time; 0: nobody has said
     flota: str = field(default_factory=lambda: metadata.version("flota"))
     format: int = FORMAT
+
+    @property
+    def first_workers(self) -> int:
+        return self.began_with or self.worker_num
 
     @property
     def is_kept(self) -> bool:
@@ -43,7 +48,7 @@ class Record:
 
 _TYPES = {
     "script": str, "script_args": list, "server_num": int, "worker_num": int, "flags": dict, "folder": str,
-    "started": str, "state": str, "restarts": dict, "kept": list, "flota": str, "format": int,
+    "started": str, "state": str, "restarts": dict, "kept": list, "began_with": int, "flota": str, "format": int,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from flota.launch.engines import ENGINES, LOCAL
 from flota.launch.hosts import split
 from flota.launch.plan import Plan, make_plan
 from flota.launch.record import RUNNING, Record
+from flota.launch.turns import with_workers
 
 # Where processes run, how servers keep what they have and how long. Not part of it: what is this launch's alone, as its
 # view.
@@ -52,6 +53,7 @@ def new_record(asked: Arguments, plan: Plan) -> Record:
         script_args=asked.training_script_args,
         server_num=len(plan.servers),
         worker_num=len(plan.workers),
+        began_with=len(plan.workers),
         flags={name: getattr(asked, name) for name in _TAKEN_OVER if getattr(asked, name)},
         folder=str(Path.cwd()),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -62,7 +64,8 @@ def resumed_record(record: Record, asked: Arguments, plan: Plan) -> Record:
     """Every process of this host is started once more. What is said now holds from now on."""
     again = {member.name: record.restarts.get(member.name, 0) + 1 for member in plan.members}
     flags = _flags_in_effect(asked, record)
-    return replace(record, state=RUNNING, restarts={**record.restarts, **again}, flags=flags)
+    began_with = len(plan.first_workers) or record.first_workers
+    return replace(record, state=RUNNING, restarts={**record.restarts, **again}, flags=flags, began_with=began_with)
 
 
 def _flags_in_effect(asked: Arguments, record: Record) -> dict[str, Any]:
@@ -74,8 +77,11 @@ def _flags_in_effect(asked: Arguments, record: Record) -> dict[str, Any]:
 
 
 def resumed_plan(arguments: Arguments, record: Record, where: Path) -> Plan:
-    """The plan of the job on this host, or these hosts, which go on with it."""
-    return make_plan(resumed_arguments(arguments, record, where))
+    """The plan of the job on this host, or these hosts, which go on with it: with as many workers as there were to be,
+    where they would have been."""
+    resumed = resumed_arguments(arguments, record, where)
+    began = make_plan(replace(resumed, worker_num=len(split(resumed.workers)) or record.first_workers))
+    return began if len(began.workers) == record.worker_num else with_workers(began, record.worker_num)
 
 
 def resumed_arguments(arguments: Arguments, record: Record, where: Path) -> Arguments:
@@ -101,11 +107,13 @@ def _refuse_contradictions(arguments: Arguments, record: Record, where: Path) ->
     # A script of that name, or data that its arguments name, may lie here as well, and would be another job's.
     if Path.cwd().resolve() != Path(record.folder).resolve():
         raise InvalidArgument(f"--resume: {job} was started in {record.folder}: give --resume there")
-    for noun, asked, has in (
-        ("servers", arguments.server_num or len(split(arguments.servers)), record.server_num),
-        ("workers", arguments.worker_num or len(split(arguments.workers)), record.worker_num),
+    # Several hosts are told as before who the workers are: those that the job began with.
+    began_with = record.first_workers if arguments.workers or arguments.ips else record.worker_num
+    for noun, asked, has, began in (
+        ("servers", arguments.server_num or len(split(arguments.servers)), record.server_num, record.server_num),
+        ("workers", arguments.worker_num or len(split(arguments.workers)), record.worker_num, began_with),
     ):
-        if asked and asked != has:
+        if asked and asked not in (has, began):
             raise InvalidArgument(f"--resume: {job} has {has} {noun}, and this command asks for {asked}: leave it out")
     if not arguments.training_script:
         return

@@ -6,15 +6,22 @@ import contextlib
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from flota import config
+from flota.launch.changes import Changes
 from flota.launch.control import Control
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
-from flota.launch.environment import durable_environment, environment_table, member_environment
-from flota.launch.plan import Plan, with_workers
+from flota.launch.environment import (
+    asking_environment,
+    durable_environment,
+    environment_table,
+    member_environment,
+)
+from flota.launch.following import Following
+from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
 from flota.launch.record import FAILED, FINISHED, STOPPED
@@ -22,10 +29,10 @@ from flota.launch.resuming import how_to_resume
 from flota.launch.reviving import Reviver
 from flota.launch.scaling import Scaling
 from flota.launch.signals import Signals
+from flota.launch.turns import with_workers
 from flota.launch.view import Job, View, clock, say, show, tell
 from flota.launch.workplace import LocalWorkplace
 
-MAX_WORKERS = 1 << 20
 _TICK = 0.2  # seconds between two looks when nothing wakes the launcher
 _LAST_LINES = 20  # of the log of a process that failed
 
@@ -33,7 +40,11 @@ _LAST_LINES = 20  # of the log of a process that failed
 class Launch:
     """The processes of a plan, watched until all have ended."""
 
-    def __init__(self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None) -> None:
+    def __init__(
+        self, plan: Plan, crew: Crew, folder: Path, signals: Signals, durable: DurableFolder | None, *,
+        asked_here: bool = True,
+    ) -> None:  # fmt: skip
+        """``asked_here``: it hears what ``flota scale`` asks; else an engine does in its place."""
         self._plan = plan
         self._folder = folder
         self._signals = signals
@@ -46,11 +57,14 @@ class Launch:
         processes = [*self._crew.workers, *self._crew.servers]
         self._job = Job(script, processes, self._crew.progress, time.monotonic())
         self._protected: dict[str, str] = {}
-        self._control = Control(folder, self._logs)
+        # Hosts of one job may see one file system, as in durable_place.
+        address = "" if plan.alone else min(plan.here).strip("[]")
+        self._control = Control(folder, self._logs, address) if asked_here else None
         place = LocalWorkplace(
-            plan, self._crew, self._reviver, durable, self._environment, self._resize, self._show_worker
+            plan, self._crew, self._reviver, durable, self._environment, self._asking, self._resize, self._show_worker
         )
-        self._scaling = Scaling(place)
+        has_all = plan.alone and asked_here
+        self._scaling = Scaling(place) if has_all else Following(place, Changes(self._asking))
 
     def run(self, view: Callable[[Job], View]) -> int:
         """Starts everything, waits for its end, and returns the launch's exit status; nothing is left running.
@@ -58,7 +72,7 @@ class Launch:
         state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
-            if self._plan.arguments.resume and self._plan.alone:
+            if self._plan.arguments.resume:
                 self._scaling.settle()
             shown = view(self._job)
             try:
@@ -73,7 +87,8 @@ class Launch:
             status = self._tell_end(failed)
         finally:
             self._scaling.close()
-            self._control.close()
+            if self._control is not None:
+                self._control.close()
             self._stop(self._crew.processes)
             self._reviver.close()
             self._crew.progress.close()
@@ -102,7 +117,8 @@ class Launch:
                 say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
                 show(environment_table(environments[processes[0].name]) + "\n")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        tell(self._control.trouble)
+        if self._control is not None:
+            tell(self._control.trouble)
         self._protected, note = protection(self._plan, self._folder)
         if note:
             say(note)
@@ -130,31 +146,37 @@ class Launch:
     def _show_worker(self, worker: Process) -> None:
         self._job.processes.insert(len(self._crew.workers) - 1, worker)
 
+    def _asking(self) -> Mapping[str, str]:
+        return {**asking_environment(self._plan.servers), **self._protected}
+
     def _why_fixed(self, workers: int) -> str:
         """Why this launch cannot make the number of workers this one; empty where it can."""
-        if self._plan.alone:
-            return ""
-        return (
-            "this job runs on several hosts, and each launch looks after its own: give the servers' addresses with "
-            "--servers, and start or stop the workers by hand"
-        )
+        return ""
 
     def _hear_questions(self) -> None:
-        for question, asker in self._control.questions():
-            workers = question.get("scale")
-            if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
-                asker.end("this launch does not know that question: it may be of another version of flota", done=False)
-            elif fixed := self._why_fixed(workers):
+        for workers, asker in self._control.numbers() if self._control is not None else ():
+            if fixed := self._why_fixed(workers):
                 asker.end(fixed, done=False)
             else:
                 self._scaling.ask(workers, asker)
+
+    def _idles(self) -> bool:
+        """Whether nothing runs here now, and workers may come: on other hosts the job goes on."""
+        if self._crew.servers or not isinstance(self._scaling, Following):
+            return False
+        patience = config.default_timeout()
+        idles = self._scaling.idles(patience)
+        if self._job.idle and not idles:
+            say(f"server 0 has not answered for {patience:g} s, and no worker is here: the job is taken to be over")
+        return idles
 
     def _watch(self, view: View) -> list[Process]:
         """Returns when the workers are done or a signal came, with nothing; or with the processes that have failed."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.wake, selectors.EVENT_READ)
             selector.register(self._crew.progress.socket, selectors.EVENT_READ)
-            self._control.register(selector)
+            if self._control is not None:
+                self._control.register(selector)
             while not self._signals.received:
                 # In this order: a server that ends because all workers are done does so after they have said it.
                 ended = [process for process in self._crew.processes if process.poll()]
@@ -171,9 +193,13 @@ class Launch:
                 failed = [process for process in failed if not self._is_to_leave(process)]
                 failed = [process for process in failed if not self._reviver.waits(process)]
                 failed = [process for process in failed if not self._goes_on_without(process)]
+                unsure = [process for process in failed if self._may_be_to_leave(process)]
+                failed = [process for process in failed if process not in unsure]
                 if failed:
                     return sorted(failed, key=self._as_effect)
-                if not any(process.running or process.waiting for process in self._crew.waited_for()):
+                at_work = any(process.running or process.waiting for process in self._crew.waited_for())
+                self._job.idle = not at_work and self._idles()
+                if not at_work and not self._job.idle and not unsure:
                     return []
                 self._reviver.end_heralds()
                 view.update()
@@ -184,6 +210,12 @@ class Launch:
 
     def _is_to_leave(self, process: Process) -> bool:
         return process in self._crew.workers and self._scaling.leaves(process.member.index)
+
+    def _may_be_to_leave(self, process: Process) -> bool:
+        """Whether that may be heard of in a moment; then its end is no failure."""
+        if process not in self._crew.workers or not isinstance(self._scaling, Following):
+            return False
+        return self._scaling.may_leave(process.member.index, process.ended_for)
 
     def _goes_on_without(self, process: Process) -> bool:
         """Whether it is a worker that was to join, and nobody waits for it yet."""

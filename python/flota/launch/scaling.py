@@ -2,7 +2,7 @@
 
 Server 0 decides: it refuses what cannot be, lets workers of higher ranks join, and tells those that are to leave. Only
 then somebody starts processes, or sees them end. Whatever runs a job's workers has a ``Workplace``, and ``Scaling``
-does the rest of it::
+does the rest of it (``following.Following``, where other hosts have workers, too)::
 
     scaling.ask(3, answer)     # answer.say(…) as it goes on; answer.end(…) when it is over, or why it is not done
     scaling.update()           # several times a second
@@ -14,9 +14,10 @@ An engine whose workers are looked after by others, who also start them again, n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
-from flota.launch.envoys import Envoy
+from flota.launch.envoys import Envoy, Said
 
 
 class Workplace(Protocol):
@@ -52,6 +53,10 @@ class Workplace(Protocol):
 class Answer(Protocol):
     """Who asked for another number."""
 
+    @property
+    def gone(self) -> bool:
+        """Whether nobody listens any more."""
+
     def say(self, line: str) -> None:
         """How it goes on."""
 
@@ -73,9 +78,9 @@ class Scaling:
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
-        self._asked: list[tuple[int, Answer]] = []  # for whom server 0 is still to be told
+        self._asked: list[Question] = []  # that server 0 is still to be told
         self._envoy: Envoy | None = None
-        self._telling: tuple[int, Answer] | None = None  # what it tells; None: that a worker has gone
+        self._telling: Question | None = None  # what it tells; None: that a worker has gone
         self._under_way: Answer | None = None
         self._before = place.workers
         self._absent: set[int] = set()  # that were never started, or have left
@@ -87,7 +92,7 @@ class Scaling:
         self._settles = False
 
     def ask(self, workers: int, answer: Answer) -> None:
-        self._asked.append((workers, answer))
+        self._asked.append(Question("scale", workers, answer))
 
     def settle(self) -> None:
         """At the beginning of a job that is resumed: there are as many as it was left with, whoever was about to come
@@ -116,17 +121,17 @@ class Scaling:
         self._coming.discard(index)
         self._absent.add(index)
         self._goodbyes.append(index)  # it may have come, and not as far as the others
-        others = [(workers, answer) for workers, answer in self._asked if not isinstance(answer, Nobody)]
-        self._asked = [(left, Nobody()), *others]
+        others = [question for question in self._asked if question.word != "without"]
+        self._asked = [Question("without", left, Nobody()), *others]
         return line
 
     def close(self) -> None:
         if self._envoy is not None:
             self._envoy.close()
-        for _, answer in self._asked:
-            answer.end("the job has ended", done=False)
+        for question in self._asked:
+            question.answer.end("the job has ended", done=False)
         if self._telling is not None:
-            self._telling[1].end("the job has ended", done=False)
+            self._telling.answer.end("the job has ended", done=False)
         self._end("the job has ended", done=False)
 
     def update(self) -> None:
@@ -136,11 +141,18 @@ class Scaling:
             if not self._place.runs(index):
                 self._see_off(index)
         for index in sorted(self._absent):
-            if index < self._place.workers and index not in self._goodbyes and index not in self._given_up:
+            if index < self._place.workers and self._may_start(index):
                 self._start(index)
         if self._under_way is not None and not self._coming and not self._leaving and not self._goodbyes:
             self._end(f"{workers_text(self._place.workers)} ({self._before} before)", done=True)
         self._tell()
+
+    def _concerned(self, indices: Iterable[int]) -> Iterable[int]:
+        """Those of them that run here, if they run."""
+        return indices
+
+    def _may_start(self, index: int) -> bool:
+        return index not in self._goodbyes and index not in self._given_up
 
     def tell(self, line: str) -> None:
         """To whoever asked for the change that is under way."""
@@ -177,7 +189,7 @@ class Scaling:
             self._envoy = self._place.send_envoy("gone", str(self._goodbyes[0]))
         elif self._asked:
             self._telling = self._asked.pop(0)
-            self._envoy = self._place.send_envoy("scale", str(self._telling[0]))
+            self._envoy = self._place.send_envoy(self._telling.word, str(self._telling.workers))
 
     def _hear(self) -> None:
         said = self._envoy.said() if self._envoy is not None else None
@@ -189,10 +201,21 @@ class Scaling:
         elif telling is None:
             # Where nobody could be told, the leases that it had end by themselves.
             self._goodbyes.pop(0)
-        elif said.error:
-            telling[1].end(said.error, done=False)
         else:
-            self._begin(*telling)
+            self._heard(telling, said)
+
+    def _heard(self, question: Question, said: Said) -> None:
+        if said.error:
+            question.answer.end(said.error, done=False)
+        elif question.word == "scale":
+            # Whoever has failed is wanted again.
+            self._given_up.clear()
+            self._asked = [other for other in self._asked if other.word == "scale"]
+            self._begin(question.workers, question.answer)
+        else:
+            self._given_up.discard(question.workers)
+            if said.wanted < self._place.workers:
+                self._begin(said.wanted, question.answer)
 
     def _begin(self, workers: int, answer: Answer) -> None:
         self._end(f"another command asks for {workers_text(workers)}: that holds", done=False)
@@ -200,14 +223,13 @@ class Scaling:
         self._before = self._place.workers
         if workers != self._before:
             self._place.set_workers(workers)
-        self._given_up.clear()
-        for index in range(self._before, workers):
+        for index in self._concerned(range(self._before, workers)):
             if index in self._leaving:
                 self._leaving.discard(index)
                 self._asked_back.add(index)
             else:
                 self._absent.add(index)
-        for index in range(workers, self._before):
+        for index in self._concerned(range(workers, self._before)):
             self._coming.discard(index)
             self._asked_back.discard(index)
             if index in self._absent:
@@ -223,8 +245,17 @@ class Scaling:
             answer.end(line, done=done)
 
 
+@dataclass(frozen=True)
+class Question:
+    word: str  # of an envoy's
+    workers: int
+    answer: Answer
+
+
 class Nobody:
     """Waits for no answer."""
+
+    gone = False
 
     def say(self, line: str) -> None: ...
 

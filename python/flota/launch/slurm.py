@@ -16,7 +16,8 @@ import sys
 from flota import config
 from flota.errors import InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
-from flota.launch.nodes import flags, job_settings, node_command, script
+from flota.launch.heads import asked
+from flota.launch.nodes import asking, flags, job_settings, node_command, script
 from flota.launch.starting import find, run
 from flota.launch.view import say
 from flota.roles.nodelist import expand_nodes
@@ -47,8 +48,13 @@ def launch(arguments: Arguments) -> int:
         *extra, *command,
     ]  # fmt: skip
     say(f"srun starts a launch on each of {', '.join(nodes)}, in job {allocation.job}")
-    environment = config.child_environment(**job_settings(arguments, nodes))
-    return run(words, environment, lambda pid: _stop(allocation.job, name, pid), arguments.timeout)
+    settings = job_settings(arguments, nodes)
+
+    def stop(pid: int) -> None:
+        _stop(allocation.job, name, pid)
+
+    with asked(arguments.log_dir, asking(arguments, command, settings)) as tend:
+        return run(words, config.child_environment(**settings), stop, arguments.timeout, tend)
 
 
 def _allocate(arguments: Arguments, extra: list[str]) -> int:

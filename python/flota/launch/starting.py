@@ -37,8 +37,11 @@ def find(program: str, what: str, get: str) -> str:
     return path
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], stop: Callable[[int], None], grace: float) -> int:
-    """Runs the engine's command, and returns the launch's exit status.
+def run(
+    command: Sequence[str], environment: Mapping[str, str], stop: Callable[[int], None], grace: float,
+    tend: Callable[[], None],
+) -> int:  # fmt: skip
+    """Runs the engine's command, and returns the launch's exit status. ``tend``: called several times a second.
 
     ``stop(pid)`` asks it, or by other ways the hosts, to end in order; what is left ``grace`` and a few seconds later,
     or when a second signal comes, is killed.
@@ -57,6 +60,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], stop: Callable[[
     )
     try:
         while process.poll() is None and not signals.received:
+            tend()
             _pause(signals)
         if process.poll() is not None:
             return _shell_status(process.returncode)

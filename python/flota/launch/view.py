@@ -56,7 +56,7 @@ class Shown(Protocol):
     def rows(self) -> list[Row]: ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """The processes of this host."""
 
@@ -64,6 +64,7 @@ class Job:
     processes: list[Process]  # in the order in which they are shown
     progress: Progress
     began: float
+    idle: bool = False  # all workers of this host have left, and others may come
 
     @property
     def elapsed(self) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from flota.launch.crew import Crew
 from flota.launch.durable import DurableFolder
-from flota.launch.envoys import Envoy, NoEnvoy
+from flota.launch.envoys import Envoy, NoEnvoy, Watch
 from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.reviving import Reviver
+from flota.launch.turns import is_here, takes_workers
 from flota.launch.view import say, tell
 
 Dress = Callable[[Plan, Process], dict[str, str]]
@@ -18,9 +19,9 @@ Resize = Callable[[Plan, int], Plan]
 
 
 class LocalWorkplace:
-    """``scaling.Workplace`` of a launch that has all of its job's workers. ``dress``: what a process is told by its
-    environment; ``resize``: the plan with another number of workers; ``added``: called with each process that is
-    new."""
+    """``scaling.Workplace`` of a launch that has all of its job's workers, or those of one host. ``dress``: what a
+    process is told by its environment; ``asking``: and one that asks the servers; ``resize``: the plan with another
+    number of workers; ``added``: called with each process that is new."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class LocalWorkplace:
         reviver: Reviver,
         durable: DurableFolder | None,
         dress: Dress,
+        asking: Callable[[], Mapping[str, str]],
         resize: Resize,
         added: Callable[[Process], None],
     ) -> None:
@@ -37,6 +39,7 @@ class LocalWorkplace:
         self._reviver = reviver
         self._durable = durable
         self._dress = dress
+        self._asking = asking
         self._resize = resize
         self._added = added
         self._workers = {process.member.index: process for process in crew.workers}
@@ -48,7 +51,8 @@ class LocalWorkplace:
     def set_workers(self, workers: int) -> None:
         before = self.workers
         self._plan = self._resize(self._plan, workers)
-        say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
+        if self.is_here(0):  # on one of several hosts
+            say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
         if self._durable is not None:
             tell(self._durable.scaled(workers))
         # What is started again is told the new number.
@@ -96,6 +100,25 @@ class LocalWorkplace:
 
     def send_envoy(self, *words: str) -> Envoy:
         try:
-            return Envoy(self._crew.environments[self._crew.workers[0].name], *words)
+            return Envoy(self._asking(), *words)
         except OSError as error:
             return NoEnvoy(error)
+
+    # --- of one host of several ---
+
+    def is_here(self, index: int) -> bool:
+        return is_here(self._plan, index)
+
+    @property
+    def takes_workers(self) -> bool:
+        return takes_workers(self._plan)
+
+    @property
+    def indices(self) -> Collection[int]:
+        return self._workers.keys()
+
+    def send_watch(self) -> Watch | None:
+        try:
+            return Watch(self._asking())
+        except OSError:  # no room for another process; it is tried again
+            return None

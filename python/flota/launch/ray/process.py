@@ -73,7 +73,7 @@ class RayProcess(Process):
         self._told_silent = False
         self._is_running = False
         self._pid: int | None = None
-        self._began_at = 0.0
+        self._began = 0.0
         self._end: tuple[int, float] | None = None  # its status, and when it was heard of
 
     @property
@@ -111,7 +111,7 @@ class RayProcess(Process):
         if not cluster.ask(self.seat.start.remote(self._token, asked)):
             raise cluster.NotThere(f"{self.name} could not be started: its seat on {self.node} is gone")
         self.moved = False
-        self._began_at = time.monotonic()
+        self._began = time.monotonic()
         self._is_running = True
 
     def signal(self, number: int) -> None:
@@ -127,7 +127,7 @@ class RayProcess(Process):
         if self._end is None or self._is_early(*self._end):
             return False
         self.status = self._end[0]
-        self._ran = time.monotonic() - self._began_at
+        self._ran = time.monotonic() - self._began
         self._is_running = False
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flota.launch.durable import DurableFolder
@@ -86,6 +86,9 @@ class RayLaunch(Launch):
     def _resize(self, plan: Plan, workers: int) -> Plan:
         return self._ray_crew.resize(workers)
 
+    def _asking(self) -> Mapping[str, str]:
+        return self._crew.environments[self._crew.workers[0].name]
+
     def _environment(self, plan: Plan, process: Process) -> dict[str, str]:
         return self._ray_crew.environment_here(process)
 
@@ -97,7 +100,8 @@ class RayLaunch(Launch):
         for placed in crew.ray_processes:
             say(f"{placed.name} is on {placed.node}")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
-        tell(self._control.trouble)
+        if self._control is not None:
+            tell(self._control.trouble)
         if self._note:
             say(self._note)
         for process in crew.processes:

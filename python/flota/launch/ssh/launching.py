@@ -13,9 +13,11 @@ from pathlib import Path
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
 from flota.launch.environment import configuration_table
+from flota.launch.heads import control
 from flota.launch.hosts import FIRST_PORT
 from flota.launch.signals import Signals
 from flota.launch.ssh import starting
+from flota.launch.ssh.asking import Asking
 from flota.launch.ssh.checks import Checks, Interrupted, on_each
 from flota.launch.ssh.connection import load_fabric
 from flota.launch.ssh.copies import Copies
@@ -54,8 +56,9 @@ def launch(asked: Arguments) -> int:
     show(configuration_table(asked))
     signals = Signals()
     try:
-        job = _prepare(asked, nodes, identity, script, package, lost_after, signals)
-        return _run(asked, job, nodes, signals, view)
+        with control(asked.log_dir) as heard:
+            job = _prepare(asked, nodes, identity, script, package, lost_after, signals)
+            return _run(asked, job, nodes, signals, view, Asking(heard))
     except Interrupted:
         number = signals.received[0]
         say("interrupted before anything was started")
@@ -108,7 +111,8 @@ def _prepare(
     certs, note = starting.certificates(asked, servers)
     if note:
         say(note)
-    job = starting.Job(asked, script, servers, workers, starting.job_secret(), certs, lost_after)
+    turn = [node.known_as for node in nodes if node.share.takes_workers]
+    job = starting.Job(asked, script, servers, workers, starting.job_secret(), certs, lost_after, turn)
     _start(job, nodes, groups, identity, signals)
     return job
 
@@ -165,7 +169,7 @@ def _start(
     wrong = [f"  {node.name}: {result}" for node, result in results.items() if isinstance(result, FlotaError)]
     if wrong:
         begun = [node for node, result in results.items() if not isinstance(result, FlotaError)]
-        Run(job, begun, signals, Shown("", begun, Path(), 0), END).abandon()
+        Run(job, begun, signals, Shown("", begun, Path(), 0), END, None).abandon()
         raise SystemFailure("the job ended as it began, for not all hosts could start their part:\n" + "\n".join(wrong))
 
 
@@ -185,7 +189,9 @@ def _marked(folder: Path, name: str) -> Iterator[str]:
         mark.unlink(missing_ok=True)
 
 
-def _run(asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Signals, view: object) -> int:
+def _run(
+    asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Signals, view: object, asking: Asking
+) -> int:
     first = next(node for node in nodes if 0 in node.share.workers)
     log = Path(first.logs) / "workerlog.0"
     begin = log.stat().st_size if asked.resume and log.exists() else 0
@@ -195,7 +201,7 @@ def _run(asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Si
         runs = [*(f"server {i}" for i in node.share.servers), *(f"worker {i}" for i in node.share.workers)]
         say(f"{node.name} runs {', '.join(runs)}")
     say(f"the logs of each host are in {Path(asked.log_dir)}/HOST/")
-    run = Run(job, nodes, signals, shown, asked.own["if_lost"] or END)
+    run = Run(job, nodes, signals, shown, asked.own["if_lost"] or END, asking)
     status = 1
     try:
         status = run.run(view)  # type: ignore[arg-type]

@@ -28,8 +28,9 @@ class Event:
     """Something that the launch has to know."""
 
     node: Node
-    kind: str  # "said", "told", "gone", "failed", "broken" or "back"
+    kind: str  # "said", "told", "answered", "gone", "failed", "broken" or "back"
     text: str = ""
+    of: int = 0  # which question is answered
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Want:
     stop: int = 0  # 1: end everything; 2: and hurry
     takes: tuple[str, ...] = ()  # addresses of lost hosts whose workers go on there
     heralds: tuple[int, ...] = ()  # workers of which it says that they will be back
+    asks: tuple[tuple[int, int], ...] = ()  # numbers of workers that it asks for, each with the number of the question
 
 
 class Node:
@@ -77,6 +79,18 @@ class Node:
         ended = {part["of"]: part["status"] for part in self.parts}
         found = [ended.get(of) for of in [self.known_as, *self.want.takes]]
         return None if None in found else [int(status) for status in found if status is not None]
+
+    @property
+    def idles(self) -> bool:
+        """Whether all that still runs there waits for workers that may come."""
+        idle = {part["of"] for part in self.parts if part["idle"] or part["status"] == 0}
+        return idle.issuperset([self.known_as, *self.want.takes])
+
+    def workers(self) -> list[int]:
+        """Those that run there or are to be started again, as far as the node has told."""
+        rows = [row for part in self.parts for row in part["rows"] if row["is_worker"]]
+        names = [row["name"] for row in rows if not row["state"].startswith("has left")]
+        return [int(name.partition(" ")[2]) for name in names] if rows else self.share.workers
 
     # --- before the job begins: one thread at a time ---
 
@@ -216,7 +230,10 @@ class Node:
             self.copies.add(str(fields["name"]), int(fields["at"]), message.payload)
         elif message.op == "told" and int(fields["n"]) >= self._told:
             self._told = int(fields["n"]) + 1
-            events.put(Event(self, "said" if fields["said"] else "told", str(fields["text"])))
+            if fields["of"] is not None:
+                events.put(Event(self, "answered", str(fields["text"]), int(fields["of"])))
+            else:
+                events.put(Event(self, "said" if fields["said"] else "told", str(fields["text"])))
         elif message.op == "state":
             self.parts = fields["parts"]
         elif message.op == "gone":

@@ -19,6 +19,7 @@ class Share:
 
     servers: list[int]
     workers: list[int]
+    takes_workers: bool = True  # where their number grows
 
 
 def shares(hosts: Sequence[Host], arguments: Arguments) -> list[Share]:
@@ -27,7 +28,8 @@ def shares(hosts: Sequence[Host], arguments: Arguments) -> list[Share]:
     servers = _spread(hosts, [host.servers for host in hosts], arguments.server_num, "server", [1] * len(hosts))
     each = [_workers_of(host, arguments) for host in hosts]
     workers = _spread(hosts, [host.workers for host in hosts], _worker_num(each, arguments), "worker", each)
-    found = [Share(*both) for both in zip(servers, workers, strict=True)]
+    in_turn = all(host.workers is None for host in hosts)
+    found = [Share(*both, takes_workers=in_turn or bool(both[1])) for both in zip(servers, workers, strict=True)]
     for host, share in zip(hosts, found, strict=True):
         if not share.servers and not share.workers:
             raise InvalidArgument(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flota.launch.signals import Signals
+from flota.launch.ssh.asking import Asking
 from flota.launch.ssh.node import Event, Node
 from flota.launch.ssh.showing import Shown
 from flota.launch.ssh.starting import Job
@@ -24,12 +25,15 @@ _HURRIED = 6.0
 
 
 class Run:
-    def __init__(self, job: Job, nodes: Sequence[Node], signals: Signals, shown: Shown, if_lost: str) -> None:
+    def __init__(
+        self, job: Job, nodes: Sequence[Node], signals: Signals, shown: Shown, if_lost: str, asking: Asking | None
+    ) -> None:
         self._job = job
         self._nodes = list(nodes)
         self._signals = signals
         self._shown = shown
         self._if_lost = if_lost
+        self._asking = asking
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._lost: dict[Node, str] = {}  # nodes that are given up, and why
         self._failure = 0
@@ -59,8 +63,10 @@ class Run:
     def end(self) -> list[Node]:
         """Ends everything everywhere, as far as it can be reached. Returns the nodes on which something may be left."""
         self._stopping = True
+        if self._asking is not None:
+            self._asking.close()
         for node in self._alive():
-            node.want = replace(node.want, stop=1, heralds=())
+            node.want = replace(node.want, stop=1, heralds=(), asks=())
         begun = time.monotonic()
         hurried: float | None = None
         while left := [node for node in self._alive() if node.statuses() is None]:
@@ -101,8 +107,9 @@ class Run:
                 if failed:
                     show(f"flota launch: the job failed on {node.name}; its logs are in {node.logs}", error=True)
                     return failed[0]
-            if alive and all(statuses is not None for statuses in ended.values()):
-                return 0
+            over = [node for node, statuses in ended.items() if statuses is not None]
+            if over and all(node in over or node.idles for node in alive):
+                return 0  # where all workers have left, nobody knows by itself that the job is over
             now = time.monotonic()
             self._sever_silent(now)
             for node in alive:
@@ -111,6 +118,8 @@ class Run:
             if self._has_failed():
                 return self._failure
             self._speak_for_the_silent()
+            if self._asking is not None:
+                self._asking.update(self._alive())
             view.update()
             self._sleep()
         number = self._signals.received.pop()  # one more makes the stop hurry
@@ -147,6 +156,8 @@ class Run:
                 say(f"{node.name}: {event.text}")
             case "told":
                 show(f"{node.name}: {event.text}", error=True)
+            case "answered" if self._asking is not None:
+                self._asking.take(event)
             case "broken" if not self._stopping:
                 limit = max(0.0, self._given_up_after - (time.monotonic() - node.heard))
                 say(f"{node.name}: the connection broke ({event.text}); trying again for {limit:.0f} s")
@@ -196,7 +207,7 @@ class Run:
         becomes of them, the others wait for them beyond their own deadlines."""
         silent = [node for node in self._nodes if (node in self._lost or not node.connected) and node.share.workers]
         started = {name for node in self._alive() for name in _that_train(node)}
-        missing = [i for node in silent for i in node.share.workers if f"worker {i}" not in started]
+        missing = [i for node in silent for i in node.workers() if f"worker {i}" not in started]
         speakers = [node for node in self._heirs() if node.connected]
         for node in self._alive():
             heralds = tuple(missing) if speakers and node is speakers[0] else ()

@@ -12,6 +12,7 @@ from typing import Any
 from flota import config, tls
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
+from flota.launch.environment import asking_environment
 from flota.launch.hosts import Endpoint
 from flota.launch.ssh.node import Node
 
@@ -35,6 +36,7 @@ class Job:
     secret: str
     certs: dict[str, str]  # PEM files by name; none: no TLS
     lost_after: float
+    turn: list[str]  # hosts that take workers where their number grows, as they are in endpoints
 
     @property
     def beat(self) -> float:
@@ -87,7 +89,7 @@ def spec(job: Job, node: Node, logs: str, note: str, mark: str) -> dict[str, Any
     """What ``agent.keeper.Spec`` is made of. ``logs``, ``note``: a folder and a file of the workspace; ``mark``: a file
     in ``logs``, if the head has its copies there."""
     arguments, share = job.arguments, node.share
-    wanted = (*(_FOR_SERVERS if share.servers else ()), *(_FOR_WORKERS if share.workers else ()))
+    wanted = (*(_FOR_SERVERS if share.servers else ()), *(_FOR_WORKERS if share.takes_workers else ()))
     insecure = {config.INSECURE: "1"} if arguments.insecure or config.insecure() else {}
     return {
         "argv": _argv(job, node, logs),
@@ -104,11 +106,7 @@ def spec(job: Job, node: Node, logs: str, note: str, mark: str) -> dict[str, Any
         "beat": job.beat,
         "resume": arguments.resume,
         "mark": mark,
-        "heralds": {
-            "TRAINING_ROLE": "TRAINER",
-            "PADDLE_PSERVERS_IP_PORT_LIST": _list(job.servers),
-            "PADDLE_TRAINERS_NUM": str(len(job.workers)),
-        },
+        "servers_are": asking_environment(job.servers),
     }
 
 
@@ -117,11 +115,12 @@ def _argv(job: Job, node: Node, logs: str) -> list[str]:
     words = [
         f"--servers={_list(job.servers)}",
         f"--workers={_list(job.workers)}",
+        *([f"--ips={','.join(job.turn)}"] if len(job.turn) > 1 else []),
         f"--log_dir={logs}",
         f"--timeout={arguments.timeout:g}",
         f"--max_restarts={arguments.max_restarts}",
     ]
-    if node.share.workers and (gpus := node.host.gpus or arguments.gpus):
+    if node.share.takes_workers and (gpus := node.host.gpus or arguments.gpus):
         words.append(f"--gpus={gpus}")
     if arguments.http_port is not None:
         words.append(f"--http_port={arguments.http_port}")

@@ -23,11 +23,11 @@ from typing import Any
 from flota import config
 from flota.errors import FlotaError
 from flota.launch.guard import Guard
-from flota.launch.heralds import Herald
 from flota.launch.signals import Signals
 from flota.launch.ssh.agent.parts import Part, state
 from flota.launch.ssh.agent.peer import Peer
 from flota.launch.ssh.agent.preparing import Preparation
+from flota.launch.ssh.agent.speakers import Speakers, line
 from flota.launch.ssh.agent.spec import Spec
 from flota.launch.ssh.agent.tails import Tails, make_links, remove_logs
 from flota.launch.ssh.protocol import BANNER, Message, Nonsense, encode
@@ -53,10 +53,10 @@ class Keeper:
         self._spec: Spec | None = None
         self._parts: list[Part] = []
         self._watched: list[Part] = []  # those whose feeds are in the selector
-        self._heralds: dict[int, Herald] = {}
+        self._speakers = Speakers()
         self._tails: Tails | None = None
-        self._told: list[tuple[str, bool]] = []  # lines, and whether a launch said them as events
-        self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": []}
+        self._told: list[dict[str, Any]] = []  # see ``line``
+        self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": [], "asks": []}
         self._heard = self._beaten = time.monotonic()
         self._peer: Peer | None = None
         self._told_peer = 0
@@ -157,6 +157,7 @@ class Keeper:
             spec = Spec(**message.fields["spec"])
             self._prepare(spec)
             self._spec = spec
+            self._speakers.environment = {**spec.environment, **spec.servers_are}
             self._start(spec.addresses[0], "launch.log", resume=spec.resume)
         except FlotaError as error:
             return encode("refused", text=str(error))
@@ -224,7 +225,7 @@ class Keeper:
     def _note(self, text: str) -> None:
         """Says something that the launch cannot see, or may not: for whoever looks here."""
         assert self._spec is not None
-        self._told.append((text, True))
+        self._told.append(line(text, said=True))
         with contextlib.suppress(OSError):
             log = self._preparation.workspace / self._spec.logs / "agent.log"
             with log.open("a", encoding="utf-8") as opened:
@@ -241,25 +242,18 @@ class Keeper:
                 self._start(address, f"launch-of-{address}.log", resume=False)
         for part in self._parts:
             part.stop(level, spec.timeout)
-        wanted = set() if level else {int(worker) for worker in self._want["heralds"]}
-        for worker in wanted - self._heralds.keys():
-            with contextlib.suppress(OSError):
-                self._heralds[worker] = Herald({**spec.environment, **spec.heralds, "PADDLE_TRAINER_ID": str(worker)})
-        for worker in self._heralds.keys() - wanted:
-            self._heralds.pop(worker).close()
+        self._told += self._speakers.update([] if level else self._want["heralds"], [] if level else self._want["asks"])
 
     def _tell(self, now: float) -> None:
         """Sends what the launch has not got, as far as there is room."""
         spec, peer = self._spec, self._peer
         for part in self._parts:
-            self._told += part.new_lines()
-        if len(self._told) > _MAX_TOLD:
-            self._told[_MAX_TOLD:] = []
+            room = max(0, _MAX_TOLD - len(self._told))
+            self._told += [line(text, said=said) for text, said in part.new_lines()[:room]]
         if spec is None or peer is None:
             return
         for n in range(self._told_peer, len(self._told)):
-            text, said = self._told[n]
-            peer.send(encode("told", n=n, text=text[:4096], said=said))
+            peer.send(encode("told", n=n, **self._told[n]))
         self._told_peer = len(self._told)
         behind = peer.waiting >= _WAITING
         if self._tails is not None and not behind:
@@ -280,8 +274,7 @@ class Keeper:
         )
 
     def _end_everything(self) -> None:
-        for herald in self._heralds.values():
-            herald.close()
+        self._speakers.close()
         deadline = time.monotonic() + (self._spec.timeout if self._spec else 0.0) + 20.0
         while any(part.running for part in self._parts) and time.monotonic() < deadline:
             for part in self._parts:

@@ -37,10 +37,10 @@ class Feed:
     def update(self) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
-            self._send(rows=[_row(row) for row in self._job.rows()])
+            self._send(rows=[_row(row) for row in self._job.rows()], idle=self._job.idle)
 
     def close(self) -> None:
-        self._send(rows=[_row(row) for row in self._job.rows()], closed=_written())
+        self._send(rows=[_row(row) for row in self._job.rows()], idle=False, closed=_written())
 
     def _send(self, **message: Any) -> None:
         # An agent that is behind gets the next one. It cannot be gone: this process would have ended with it.
@@ -67,7 +67,9 @@ def main(words: Sequence[str]) -> int:
     feed.set_inheritable(False)
     try:
         os.chdir(workspace)
-        return local.launch(parse(argv, "flota launch"), lambda job: Feed(job, feed))
+        # The agent has taken away the logs of jobs before; those here may be of workers of another part.
+        asked = parse(argv, "flota launch")
+        return local.launch(asked, lambda job: Feed(job, feed), asked_here=False, tidy=False)
     except FlotaError as error:
         print(f"flota launch: {error}", flush=True)
         return 2 if isinstance(error, InvalidArgument) else 1

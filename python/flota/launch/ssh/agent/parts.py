@@ -39,6 +39,7 @@ class Part:
         self.of = of
         self.log = log
         self.rows: list[dict[str, Any]] = []
+        self.idle = False  # all its workers have left, and others may come
         self.status: int | None = None
         self._guard = guard
         self._begun: int | None = None  # bytes of the log: events are told from here on …
@@ -105,6 +106,7 @@ class Part:
             while data := self.feed.recv(_MAX_FEED):
                 message = json.loads(data)
                 self.rows = message.get("rows", self.rows)
+                self.idle = message.get("idle", self.idle)
                 if "begun" in message:
                     self._begun = self._told = message["begun"]
                 self._closed = message.get("closed", self._closed)
@@ -130,4 +132,4 @@ class Part:
 
 def state(part: Part) -> dict[str, Any]:
     """A part as the launch is told of it."""
-    return {"of": part.of, "status": part.status, "rows": part.rows}
+    return {"of": part.of, "status": part.status, "rows": part.rows, "idle": part.idle}

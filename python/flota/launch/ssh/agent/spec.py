@@ -23,4 +23,4 @@ class Spec:
     beat: float  # seconds between two signs of life
     resume: bool
     mark: str  # a file that is in the folder of logs if the head sees it, too
-    heralds: dict[str, str]  # what whoever speaks for a worker is told, beside its number
+    servers_are: dict[str, str]  # what whoever speaks to the servers for a worker is told

@@ -63,7 +63,6 @@ class Tails:
     def _sizes(self) -> Iterator[tuple[str, int]]:
         with contextlib.suppress(OSError), os.scandir(self._folder) as items:
             for item in items:
-                if item.name.startswith(("serverlog.", "workerlog.", "launch", "agent.")) and item.is_file(
-                    follow_symlinks=False
-                ):
+                known = item.name.startswith(("serverlog.", "workerlog.", "launch.log", "launch-of-", "agent."))
+                if known and item.is_file(follow_symlinks=False):
                     yield item.name, item.stat().st_size
