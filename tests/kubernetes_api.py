@@ -7,6 +7,7 @@ kubectl sends and a cluster's schemas take; admission, defaults and controllers 
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import uuid
@@ -47,6 +48,7 @@ class KubernetesApi:
         self.objects: dict[tuple[str, str], dict] = {}  # by (plural, name)
         self.lock = threading.RLock()
         self.requests: list[str] = []
+        self._versions = itertools.count(1)
         self.created: Callable[[dict], None] = lambda thing: None  # called with each new object
         self.log_of: Callable[[str, dict], object] = lambda name, query: [b"no log\n"]
         self.resources = [*RESOURCES, *([JOBSET] if jobsets else [])]
@@ -84,6 +86,7 @@ class KubernetesApi:
         plural = next(plural for _, plural, kind, _ in self.resources if kind == thing["kind"])
         metadata = thing["metadata"]
         metadata.setdefault("namespace", "ml")
+        metadata["resourceVersion"] = str(next(self._versions))
         metadata.setdefault("uid", str(uuid.uuid4()))
         metadata.setdefault("creationTimestamp", datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
         with self.lock:
@@ -105,6 +108,23 @@ class KubernetesApi:
         made = self.add(thing)
         self.created(made)
         return made
+
+    def patch(self, plural: str, name: str, changes: dict) -> dict:
+        """A merge patch that a user sends."""
+        import kubernetes_validate
+
+        with self.lock:
+            thing = self.objects[plural, name]
+            version = changes.get("metadata", {}).get("resourceVersion", thing["metadata"]["resourceVersion"])
+            if version != thing["metadata"]["resourceVersion"]:
+                raise Refused(409, "Conflict", f'{plural} "{name}": the object has been modified')
+            new = _merged(thing, changes)
+            new["metadata"]["resourceVersion"] = str(next(self._versions))
+            _check_numbers(thing, new)
+            if "spec" in changes:
+                kubernetes_validate.validate({**new, "status": {}}, RELEASE, strict=True)
+            thing.update(new)
+        return thing
 
     def delete(self, plural: str, name: str) -> dict:
         with self.lock:
@@ -207,6 +227,9 @@ class _Handler(BaseHTTPRequestHandler):
         version, kind = next((of, kind) for of, of_plural, kind, _ in self.api.resources if of_plural == plural)
         if self.command == "POST":
             return self.api.create(body)
+        if self.command == "PATCH":
+            assert self.headers["Content-Type"] == "application/merge-patch+json", "no other is needed here"
+            return {"apiVersion": version, "kind": kind, **self.api.patch(plural, name, body)}
         if self.command == "DELETE":
             if name:
                 return self.api.delete(plural, name)
@@ -234,6 +257,35 @@ class _Handler(BaseHTTPRequestHandler):
             if all(thing["metadata"].get("labels", {}).get(label) == value for label, value in wanted)
             and (not names or thing["metadata"]["name"] in names)
         ]
+
+
+def _merged(thing: object, changes: object) -> object:
+    """RFC 7386."""
+    if not isinstance(changes, dict):
+        return changes
+    found = dict(thing) if isinstance(thing, dict) else {}
+    for name, value in changes.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = _merged(found.get(name), value)
+    return found
+
+
+def _check_numbers(old: dict, new: dict) -> None:
+    """What a cluster asks of an Indexed Job whose completions change, and that it takes no other change of what was
+    decided when the Job was made."""
+    if old["kind"] != "Job":
+        return
+    was, spec = old["spec"], new["spec"]
+    if was["completions"] != spec["completions"] and (
+        spec["completionMode"] != "Indexed"
+        or was["completions"] != was["parallelism"]
+        or spec["completions"] != spec["parallelism"]
+    ):
+        raise Refused(422, "Invalid", f"Job {old['metadata']['name']}: spec.completions: field is immutable")
+    if any(was[name] != spec[name] for name in was if name not in ("completions", "parallelism")):
+        raise Refused(422, "Invalid", f"Job {old['metadata']['name']}: field is immutable")
 
 
 def _openapi(version: str, resources: list) -> dict:

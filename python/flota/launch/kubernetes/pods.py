@@ -19,7 +19,7 @@ WORKER_FILES = (tls.AUTHORITY, tls.CLIENT, tls.CLIENT_KEY)
 # Not /flota: a script whose folder is / would find it there when it imports flota.
 _SECRET_FOLDER, _DURABLE_FOLDER, _SCRIPT_FOLDER = "/run/flota/secret", "/run/flota/durable", "/run/flota/script"
 _SENT_SCRIPT = "script.py"
-ENDED = "/run/flota/ended"  # a file in which a worker's pod says how it has ended, if the cluster's answer is not enough
+ENDED = "/run/flota/ended"  # the file of a worker's termination message (``late``)
 DURABLE = "durable"  # the volume of what servers keep
 
 # Exit statuses after which a pod is not made anew: called wrongly; and 70, with which flota's first process in a pod
