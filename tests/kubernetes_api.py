@@ -1,4 +1,5 @@
-"""As much of Kubernetes' API as ``kubectl`` needs: discovery, and objects that are created, read, patched and deleted.
+"""As much of Kubernetes' API as ``kubectl`` needs: discovery, objects that are created, read, patched and deleted, and
+commands in pods (``kubernetes_exec``).
 
 Objects are checked against the schemas of a release (the kubernetes-validate package) as a strict API server would. No
 controllers act on them: a test says itself what became of a job, by changing ``objects``. What passes here is what
@@ -16,6 +17,8 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+from kubernetes_exec import execute
 
 RELEASE = "1.37"
 
@@ -51,6 +54,7 @@ class KubernetesApi:
         self._versions = itertools.count(1)
         self.created: Callable[[dict], None] = lambda thing: None  # called with each new object
         self.log_of: Callable[[str, dict], object] = lambda name, query: [b"no log\n"]
+        self.exec_in: Callable[[str, list[str]], object] = lambda name, words: None  # gives the process
         self.resources = [*RESOURCES, *([JOBSET] if jobsets else [])]
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
         self._server.daemon_threads = True
@@ -161,6 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
             if words[-1] == "log":
                 self._stream(self.api.log_of(words[-2], query))
                 return
+            if words[-1] == "exec":
+                self._execute(words[-2], parse_qs(url.query)["command"])
+                return
             answer = self._discovery(words)
             if answer is None:
                 answer = self._object(words, query, json.loads(body) if body.startswith(b"{") else {})
@@ -187,6 +194,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(piece)
             self.wfile.flush()
         self.close_connection = True
+
+    def _execute(self, pod: str, words: list[str]) -> None:
+        with self.api.lock:
+            if self.api.objects["pods", pod]["status"].get("phase") != "Running":
+                raise Refused(400, "BadRequest", f"cannot exec into a container of {pod}: it does not run")
+        if not execute(self, words, lambda words: self.api.exec_in(pod, words)):
+            raise Refused(400, "BadRequest", "only WebSockets are spoken here")
 
     def _discovery(self, words: list[str]) -> dict | None:
         if self.command != "GET":

@@ -71,8 +71,8 @@ def not_needed_from(found: JobFound, first: int) -> int | None:
 def _check(found: JobFound) -> None:
     if found.form == "jobset":
         raise InvalidArgument(
-            f"{found.name} is a JobSet, whose jobs keep the numbers that it was made with; a job that is to be scaled is "
-            "started without --form=jobset"
+            f"{found.name} is a JobSet, whose jobs keep the numbers that it was made with; a job that is to be scaled "
+            "is started without --form=jobset"
         )
     if found.state != RUNNING:
         what = f"has {found.state}" if found.state else "has no workers"
@@ -122,7 +122,7 @@ class _Change:
                 why = self._why(empty)
                 self._go(empty)
                 raise SystemFailure(f"worker {empty} {why}; the job goes on with {workers_text(empty)}")
-            self._say(f"worker {empty} had left, and begins anew: there are {workers_text(empty)} first")
+            self._say(f"worker {empty} had left, and begins anew: first the job goes down to {workers_text(empty)}")
             self._go(empty)
         raise SystemFailure("other commands change the number as well; look with flota status, and try again")
 
