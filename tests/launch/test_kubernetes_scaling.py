@@ -205,7 +205,7 @@ def test_what_cannot_be_met_says_why(running, workers):
         ("scale", "ada", "--workers=2"): "there is no job ada: there is ads",
         ("scale", "ads", "--workers=2", "--log_dir=log"): "--log_dir and the name ads contradict each other",
         ("scale", "--workers=2", "--namespace=ml"): "--namespace is of a job on Kubernetes: say its name",
-        ("scale", "ads", "--worker=2"): "did you mean --workers?",
+        ("scale", "ads", "--workers=2", "--contxt=a"): "did you mean --context?",
     }.items():
         done = running.run(*words)
         assert done.returncode == 2, words

@@ -16,7 +16,7 @@ import time
 from flota.errors import DeadlineExceeded, InvalidArgument, SystemFailure
 from flota.launch.envoys import Said
 from flota.launch.kubernetes.asking import Watching, pod_to_ask, tell
-from flota.launch.kubernetes.cluster import RUNNING, JobFound, look
+from flota.launch.kubernetes.cluster import FAILED, RUNNING, JobFound, look
 from flota.launch.kubernetes.kubectl import Kubectl
 from flota.launch.kubernetes.pods import DURABLE
 from flota.launch.kubernetes.settings import MOST_WORKERS
@@ -135,6 +135,8 @@ class _Change:
         while True:
             found = self._look()
             if found.state != RUNNING:
+                if there == target and found.state != FAILED:
+                    return None  # and the job has come to its end since
                 raise SystemFailure(f"the job has ended meanwhile: flota status {self._name}")
             heard = self._watch.told(found)
             told = heard if heard.wanted else told
