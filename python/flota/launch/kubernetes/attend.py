@@ -41,7 +41,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _ANYWHERE = "0.0.0.0"
 _LOOK = 0.1  # seconds between two looks at what the script has reported
-_IS_OVER = 10.0  # seconds between two questions whether the job is over, while the script has said nothing
+_IS_OVER = 5.0  # seconds between two questions whether the job is over, while the script has said nothing
 _GRACE = 10.0  # seconds that a script may take to end
 
 
