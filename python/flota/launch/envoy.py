@@ -3,7 +3,6 @@
     python -m flota.launch.envoy scale N      # so many workers there shall be
     python -m flota.launch.envoy gone I       # worker I has ended without saying goodbye, and does not come back
     python -m flota.launch.envoy settle N     # there are these, and no others: what a job that is resumed begins with
-    python -m flota.launch.envoy ask          # how many there are, and shall be
     python -m flota.launch.envoy watch        # how many there are, and shall be, whenever it is another number
     python -m flota.launch.envoy change N S   # as scale, and how it goes on until they have come or gone
 
@@ -54,8 +53,6 @@ def _settle(client: _core.Client, workers: int, time_ms: int) -> _core.TeamReply
 
 def tell(client: _core.Client, word: str, number: int, time_ms: int) -> _core.TeamReply:
     match word:
-        case "ask":
-            return client.team(TeamPart.ask, time_ms)
         case "scale":
             return client.team(TeamPart.scale, time_ms, workers=number)
         case "gone":
@@ -63,7 +60,7 @@ def tell(client: _core.Client, word: str, number: int, time_ms: int) -> _core.Te
         case "settle":
             return _settle(client, number, time_ms)
         case _:
-            raise InvalidArgument(f"envoy: {word!r} is none of ask, scale, gone and settle")
+            raise InvalidArgument(f"envoy: {word!r} is none of scale, gone and settle")
 
 
 def watch(endpoints: Sequence[str]) -> Iterator[_core.TeamReply]:
@@ -127,8 +124,7 @@ def main() -> None:
             for answer in change(connect(endpoints, time_ms), int(numbers[0]), float(numbers[1]), time_ms):
                 _print(answer)
         else:
-            number = int(numbers[0]) if word != "ask" else 0
-            told = tell(connect(endpoints, time_ms), word, number, time_ms)
+            told = tell(connect(endpoints, time_ms), word, int(numbers[0]), time_ms)
             _print(asdict(Said(workers=told.workers, wanted=told.wanted)))
     except (FlotaError, ValueError, IndexError) as error:
         _print({"end": str(error), "done": False} if changes else asdict(Said(error=str(error))))

@@ -63,7 +63,7 @@ def job_is_over(servers: str) -> bool:
 def excuse(index: int, environment: Mapping[str, str], heard: WorkerProgress, ending: str, *, last: bool) -> str:
     """Why the job goes on without this worker, which has failed, and whose goodbye is said now; empty: it does not.
     ``last``: it would not be started again."""
-    told = _send(environment, "ask")
+    told = _ask(environment)
     if told.error or told.workers == 0:
         return ""  # or no worker has joined yet: then it is one of those that the job begins with
     member = index < told.workers
@@ -84,6 +84,13 @@ def leave_word(word: str) -> None:
         place = Path(ENDED)
         if place.exists():
             place.write_text(word, encoding="utf-8")
+
+
+def _ask(environment: Mapping[str, str]) -> Said:
+    """Who the job's workers are. An error also where their number cannot change."""
+    # Without an input it tells once.
+    told = _send(environment, "watch")
+    return _send(environment, "watch") if told.error else told
 
 
 def _send(environment: Mapping[str, str], *words: str) -> Said:
