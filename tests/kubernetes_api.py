@@ -55,6 +55,7 @@ class KubernetesApi:
         self.created: Callable[[dict], None] = lambda thing: None  # called with each new object
         self.log_of: Callable[[str, dict], object] = lambda name, query: [b"no log\n"]
         self.exec_in: Callable[[str, list[str]], object] = lambda name, words: None  # gives the process
+        self.no_exec = ""  # why nobody may have commands executed
         self.resources = [*RESOURCES, *([JOBSET] if jobsets else [])]
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
         self._server.daemon_threads = True
@@ -199,7 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
         with self.api.lock:
             if self.api.objects["pods", pod]["status"].get("phase") != "Running":
                 raise Refused(400, "BadRequest", f"cannot exec into a container of {pod}: it does not run")
-        if not execute(self, words, lambda words: self.api.exec_in(pod, words)):
+        if self.api.no_exec:
+            raise Refused(403, "Forbidden", self.api.no_exec)
+        if not execute(self, words, lambda words: self.api.exec_in(pod, words), fed="stdin=true" in self.path):
             raise Refused(400, "BadRequest", "only WebSockets are spoken here")
 
     def _discovery(self, words: list[str]) -> dict | None:

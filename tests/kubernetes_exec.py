@@ -80,12 +80,14 @@ class _Channels:
             self._out.flush()
 
 
-def execute(handler: BaseHTTPRequestHandler, words: Sequence[str], start: Starts) -> bool:
-    """Runs the words for a client that speaks so; False: it does not."""
+def execute(handler: BaseHTTPRequestHandler, words: Sequence[str], start: Starts, *, fed: bool) -> bool:
+    """Runs the words for a client that speaks so; False: it does not. ``fed``: they have an input."""
     if PROTOCOL not in handler.headers.get("Sec-WebSocket-Protocol", ""):
         return False
-    channels = _Channels(handler)
     process = start(words)
+    if not fed and process.stdin is not None:
+        process.stdin.close()
+    channels = _Channels(handler)
     feeds = threading.Thread(target=_feed, args=(channels, process), daemon=True)
     feeds.start()
     outputs = [

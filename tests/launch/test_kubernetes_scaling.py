@@ -210,11 +210,15 @@ def test_what_cannot_be_met_says_why(running, workers):
         done = running.run(*words)
         assert done.returncode == 2, words
         assert why in done.stderr
-    workers.api.exec_in = None
+
+
+def test_who_may_not_run_commands_in_pods_is_told_so(running, workers):
+    why = workers.api.no_exec = 'pods "ads" is forbidden: User "eve" cannot create resource "pods/exec"'
     done = scale(running, 3)
     assert done.returncode == 1
-    assert "server 0 could not be asked from worker 0: kubectl exec ads-worker-0-001:" in done.stderr
-    assert workers.numbers == 2
+    assert done.stderr.startswith("flota scale: server 0 could not be asked from worker 0 (kubectl exec ads-worker-0-")
+    assert why in done.stderr
+    assert (workers.numbers, workers.team()) == (2, (2, 2))
 
 
 def test_a_job_set_is_not_scaled(cluster):

@@ -64,7 +64,7 @@ class Watching:
         self._due = 0.0
 
     def told(self, found: JobFound) -> Said:
-        """The last that it has said; of no workers while nothing was heard."""
+        """The last that it has said; of no workers where nothing was heard since it began, or since it broke off."""
         if self._process is None or self._process.poll() is not None:
             self._open(found)
         if self._process is not None:
@@ -83,10 +83,11 @@ class Watching:
         self._text, self._told, self._due = b"", Said(), 0.0
 
     def _open(self, found: JobFound) -> None:
+        self.close()
+        self._text, self._told = b"", Said()
         if time.monotonic() < self._due or (pod := pod_to_ask(found)) is None:
             return
-        self.close()
-        self._text, self._due = b"", time.monotonic() + _OPEN_AGAIN
+        self._due = time.monotonic() + _OPEN_AGAIN
         self._process = subprocess.Popen(
             self._kubectl.command(["exec", "--stdin", *_words(pod, "watch")]),
             stdin=subprocess.PIPE,  # it ends with this process

@@ -27,6 +27,7 @@ WORKERS_ANNOTATION = "flota/workers"  # on server 0's volume: how many there are
 
 _EVERY = 1.0  # seconds between two looks at the cluster
 _TURNS = 3
+_THE_CLUSTER = "the cluster to take the number"
 _GO_AGAIN = "it goes on without this command, and the same command again takes it up"
 
 
@@ -79,6 +80,11 @@ def _check(found: JobFound) -> None:
         raise InvalidArgument(f"the job {found.name} {what}: flota status {found.name}")
 
 
+def _check_holds(told: Said, target: int) -> None:
+    if told.wanted != target:
+        raise SystemFailure(f"another command asks for {workers_text(told.wanted)}: that holds")
+
+
 def _volume(name: str) -> str:
     return f"{DURABLE}-{name}-server-0"
 
@@ -108,6 +114,7 @@ class _Change:
         self._states: dict[str, str] = {}  # of those that are waited for, by member
         self._begun: set[int] = set()  # that this command has had started
         self._before: int | None = None
+        self._fresh = False  # server 0 was told right now
 
     def close(self) -> None:
         self._watch.close()
@@ -139,17 +146,36 @@ class _Change:
                     return None  # and the job has come to its end since
                 raise SystemFailure(f"the job has ended meanwhile: flota status {self._name}")
             heard = self._watch.told(found)
+            if not heard.wanted and not self._fresh:
+                # Somebody else may have asked for another number by now, and this command would be in their way.
+                self._check_not_over(found, there)
+                self._wait("server 0 to be heard, from a worker that runs")
+                continue
             told = heard if heard.wanted else told
-            if told.wanted != target:
-                raise SystemFailure(f"another command asks for {workers_text(told.wanted)}: that holds")
+            _check_holds(told, target)
             self._say_who(there, told.workers)
             there = told.workers
-            if (empty := _empty(found, told, self._begun)) is not None:
+            empty = _empty(found, told, self._begun)
+            if empty is not None and self._still_holds(found, target):
                 return empty
             waits = self._step(found, there, target, members)
             if waits is None:
                 return None
+            self._fresh = False
             self._wait(waits)
+
+    def _still_holds(self, found: JobFound, target: int) -> bool:
+        """Asked before a change, as what was heard may be of before another command. False: there is nobody to ask."""
+        if self._fresh:
+            return True
+        pod = pod_to_ask(found)
+        if pod is None:
+            return False
+        told = tell(self._kubectl, pod, "watch")  # without an input it tells once
+        if told.error:
+            raise SystemFailure(told.error)
+        _check_holds(told, target)
+        return True
 
     def _step(self, found: JobFound, there: int, target: int, members: int) -> str | None:
         """Does the next thing to do; returns what is waited for then, or None where all is done."""
@@ -162,15 +188,17 @@ class _Change:
             if busy:
                 # Their scripts may have something to do after their goodbye.
                 return f"{names(busy)} to end, after having left"
-            set_number(self._kubectl, found, target)
-            return "the cluster to take the number"
+            if self._still_holds(found, target):
+                set_number(self._kubectl, found, target)
+            return _THE_CLUSTER
         if any(index >= now for index in found.completed):
             return "the cluster to forget the workers that have left"  # else it would not start them again
         if now < target:
-            self._keep(found, target)  # before anybody comes: who resumes the job must not leave one out
-            if set_number(self._kubectl, found, target):
-                self._begun.update(range(now, target))
-            return "the cluster to take the number"
+            if self._still_holds(found, target):
+                self._keep(found, target)  # before anybody comes: who resumes the job must not leave one out
+                if set_number(self._kubectl, found, target):
+                    self._begun.update(range(now, target))
+            return _THE_CLUSTER
         if there == target:
             self._keep(found, target)
             return None
@@ -200,6 +228,7 @@ class _Change:
         if said.error:
             raise SystemFailure(said.error)
         self._watch.forget()
+        self._fresh = True
         if self._before is None:
             self._before = said.workers
         return said
