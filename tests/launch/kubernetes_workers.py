@@ -13,7 +13,7 @@ from flota.errors import FlotaError
 
 PART, MODE = _core.TeamPart, _core.TeamMode
 _LOOK = 0.02
-_BACK_OFF = 4.0  # seconds; of a cluster 10, 20, 40
+_BACK_OFF = 3.0  # seconds; of a cluster 10, 20, 40
 SECRET = "0123456789abcdef" * 4
 
 

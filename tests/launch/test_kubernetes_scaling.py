@@ -6,8 +6,11 @@ import signal
 
 import pytest
 from kubernetes_cluster import JOB, NEEDS, wait_for
-from kubernetes_workers import MODE, Workers
+from kubernetes_workers import MODE, SECRET, Workers
 
+from flota.launch.arguments import parse
+from flota.launch.kubernetes.objects import objects_of
+from flota.launch.kubernetes.settings import settings_of
 from waiting import wait_until
 
 pytestmark = [*NEEDS, pytest.mark.timeout(170)]
@@ -26,7 +29,9 @@ def running(cluster, workers):
 
 
 def begin(cluster, workers):
-    assert cluster.run(*JOB, "--detach", "ads.py").returncode == 0
+    settings = settings_of(parse([*JOB[1:], "ads.py"], "flota launch"))
+    for thing in objects_of(settings, {"secret": SECRET}):
+        cluster.api.create(thing)
     cluster.volumes()
     wait_until(lambda: len(workers.started) == 2 and workers.team() == (2, 2), timeout=60)
 
@@ -144,7 +149,7 @@ def test_of_two_commands_the_later_holds(running, workers):
 def test_a_job_whose_controller_is_slow_is_waited_for(running, workers):
     scaled(running, 3)
     # The Job's status still says that worker 2 is done when its numbers are lower again.
-    command = running.start("scale", "ads", "--workers=2", "--timeout=5")
+    command = running.start("scale", "ads", "--workers=2", "--timeout=4")
     wait_until(lambda: 2 in workers.completed, timeout=60)
     workers.counts = False
     wait_until(lambda: workers.numbers == 2, timeout=60)

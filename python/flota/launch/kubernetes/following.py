@@ -167,8 +167,14 @@ class Following:
         """Workers that were asked for while the job ran (``flota scale``), and never came, do not keep it from its
         end."""
         done = not_needed_from(found, self._settings.worker_num)
-        if found.state == RUNNING and done is not None and set_number(self._kubectl, found, done):
-            say(f"{names(range(done, found.workers))} never came: the job ends without")
+        if found.state != RUNNING or done is None:
+            return
+        late = names(range(done, found.workers))
+        try:
+            if set_number(self._kubectl, found, done):
+                say(f"{late} never came: the job ends without")
+        except SystemFailure as error:
+            self._note(late, f"never came, and keeps the job from its end: {error}")
 
     def _missing(self, newest: list[Pod]) -> list[str]:
         there = {pod.member for pod in newest if pod.phase != "Pending" and not pod.trouble}
