@@ -13,7 +13,7 @@ from flota.errors import FlotaError
 
 PART, MODE = _core.TeamPart, _core.TeamMode
 _LOOK = 0.02
-_BACK_OFF = 3.0  # seconds; of a cluster 10, 20, 40
+_BACK_OFF = 3.0  # seconds after the first failure; of a cluster 10. Twice as much after each other
 SECRET = "0123456789abcdef" * 4
 
 
@@ -185,7 +185,7 @@ class Workers:
             pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-index-failure-count": str(before)}
             if before >= self.job["spec"]["backoffLimitPerIndex"]:
                 self.cluster.end("Failed", "Job has exceeded the specified maximal number of failed indexes")
-            self._due[index] = time.monotonic() + _BACK_OFF
+            self._due[index] = time.monotonic() + _BACK_OFF * 2**before
             return
         pod = self.cluster.pod("worker", index, suffix=suffix)
         if index in self.fail:

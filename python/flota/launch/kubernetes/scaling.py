@@ -171,9 +171,12 @@ class _Change:
         pod = pod_to_ask(found)
         if pod is None:
             return False
-        told = tell(self._kubectl, pod, "watch")  # without an input it tells once
+        try:
+            told = tell(self._kubectl, pod, "watch")  # without an input it tells once
+        except SystemFailure:
+            return False  # its pod has ended, or server 0 is about to come back
         if told.error:
-            raise SystemFailure(told.error)
+            return False
         _check_holds(told, target)
         return True
 
