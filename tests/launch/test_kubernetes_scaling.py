@@ -71,7 +71,7 @@ def test_a_job_grows_and_shrinks_and_grows_again(running, workers):
 
 def test_who_has_something_to_do_after_its_goodbye_may_do_it(running, workers):
     workers.after_goodbye.clear()
-    late = scale(running, 1, "--timeout=3")
+    late = scale(running, 1, "--timeout=6")
     assert late.returncode == 1
     assert "waited for worker 1 to end, after having left; it goes on without this command" in late.stderr
     assert workers.numbers == 2
@@ -83,10 +83,10 @@ def test_who_has_something_to_do_after_its_goodbye_may_do_it(running, workers):
 
 def test_a_worker_for_which_there_is_no_room_does_no_harm(running, workers):
     workers.no_room = {2}
-    late = scale(running, 3, "--timeout=3")
+    late = scale(running, 3, "--timeout=6")
     assert late.returncode == 1
     assert "worker 2 waits: Unschedulable: 0/3 nodes are available: 3 Insufficient cpu." in late.stdout
-    assert "nothing new for 3 s: waited for worker 2 (waits: Unschedulable" in late.stderr
+    assert "nothing new for 6 s: waited for worker 2 (waits: Unschedulable" in late.stderr
     assert scaled(running, 2) == ["2 workers (2 before)"]
     assert (workers.numbers, workers.started) == (2, [0, 1])
 
@@ -149,7 +149,7 @@ def test_of_two_commands_the_later_holds(running, workers):
 def test_a_job_whose_controller_is_slow_is_waited_for(running, workers):
     scaled(running, 3)
     # The Job's status still says that worker 2 is done when its numbers are lower again.
-    command = running.start("scale", "ads", "--workers=2", "--timeout=4")
+    command = running.start("scale", "ads", "--workers=2", "--timeout=6")
     wait_until(lambda: 2 in workers.completed, timeout=60)
     workers.counts = False
     wait_until(lambda: workers.numbers == 2, timeout=60)
@@ -193,7 +193,7 @@ def test_a_launch_tells_of_another_number_and_ends_without_those_who_never_came(
     cluster.volumes()
     wait_until(lambda: len(workers.started) == 2 and workers.team() == (2, 2), timeout=60)
     workers.no_room = {3}
-    late = scale(cluster, 4, "--timeout=3")
+    late = scale(cluster, 4, "--timeout=6")
     assert "worker 2 has joined" in late.stdout
     for index in range(3):
         workers.finish(index)

@@ -178,6 +178,7 @@ class _Change:
         if told.error:
             return False
         _check_holds(told, target)
+        self._news = time.monotonic()  # what is changed now takes its time
         return True
 
     def _step(self, found: JobFound, there: int, target: int, members: int) -> str | None:
