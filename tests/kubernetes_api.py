@@ -1,4 +1,5 @@
-"""As much of Kubernetes' API as ``kubectl`` needs: discovery, and objects that are created, read, patched and deleted.
+"""As much of Kubernetes' API as ``kubectl`` needs: discovery, objects that are created, read, patched and deleted, and
+commands in pods (``kubernetes_exec``).
 
 Objects are checked against the schemas of a release (the kubernetes-validate package) as a strict API server would. No
 controllers act on them: a test says itself what became of a job, by changing ``objects``. What passes here is what
@@ -7,6 +8,7 @@ kubectl sends and a cluster's schemas take; admission, defaults and controllers 
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import uuid
@@ -15,6 +17,8 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+from kubernetes_exec import execute
 
 RELEASE = "1.37"
 
@@ -47,8 +51,11 @@ class KubernetesApi:
         self.objects: dict[tuple[str, str], dict] = {}  # by (plural, name)
         self.lock = threading.RLock()
         self.requests: list[str] = []
+        self._versions = itertools.count(1)
         self.created: Callable[[dict], None] = lambda thing: None  # called with each new object
         self.log_of: Callable[[str, dict], object] = lambda name, query: [b"no log\n"]
+        self.exec_in: Callable[[str, list[str]], object] = lambda name, words: None  # gives the process
+        self.no_exec = ""  # why nobody may have commands executed
         self.resources = [*RESOURCES, *([JOBSET] if jobsets else [])]
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
         self._server.daemon_threads = True
@@ -84,6 +91,7 @@ class KubernetesApi:
         plural = next(plural for _, plural, kind, _ in self.resources if kind == thing["kind"])
         metadata = thing["metadata"]
         metadata.setdefault("namespace", "ml")
+        metadata["resourceVersion"] = str(next(self._versions))
         metadata.setdefault("uid", str(uuid.uuid4()))
         metadata.setdefault("creationTimestamp", datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
         with self.lock:
@@ -105,6 +113,23 @@ class KubernetesApi:
         made = self.add(thing)
         self.created(made)
         return made
+
+    def patch(self, plural: str, name: str, changes: dict) -> dict:
+        """A merge patch that a user sends."""
+        import kubernetes_validate
+
+        with self.lock:
+            thing = self.objects[plural, name]
+            version = changes.get("metadata", {}).get("resourceVersion", thing["metadata"]["resourceVersion"])
+            if version != thing["metadata"]["resourceVersion"]:
+                raise Refused(409, "Conflict", f'{plural} "{name}": the object has been modified')
+            new = _merged(thing, changes)
+            new["metadata"]["resourceVersion"] = str(next(self._versions))
+            _check_numbers(thing, new)
+            if "spec" in changes:
+                kubernetes_validate.validate({**new, "status": {}}, RELEASE, strict=True)
+            thing.update(new)
+        return thing
 
     def delete(self, plural: str, name: str) -> dict:
         with self.lock:
@@ -141,6 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
             if words[-1] == "log":
                 self._stream(self.api.log_of(words[-2], query))
                 return
+            if words[-1] == "exec":
+                self._execute(words[-2], parse_qs(url.query)["command"])
+                return
             answer = self._discovery(words)
             if answer is None:
                 answer = self._object(words, query, json.loads(body) if body.startswith(b"{") else {})
@@ -167,6 +195,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(piece)
             self.wfile.flush()
         self.close_connection = True
+
+    def _execute(self, pod: str, words: list[str]) -> None:
+        with self.api.lock:
+            if self.api.objects["pods", pod]["status"].get("phase") != "Running":
+                raise Refused(400, "BadRequest", f"cannot exec into a container of {pod}: it does not run")
+        if self.api.no_exec:
+            raise Refused(403, "Forbidden", self.api.no_exec)
+        if not execute(self, words, lambda words: self.api.exec_in(pod, words), fed="stdin=true" in self.path):
+            raise Refused(400, "BadRequest", "only WebSockets are spoken here")
 
     def _discovery(self, words: list[str]) -> dict | None:
         if self.command != "GET":
@@ -207,6 +244,9 @@ class _Handler(BaseHTTPRequestHandler):
         version, kind = next((of, kind) for of, of_plural, kind, _ in self.api.resources if of_plural == plural)
         if self.command == "POST":
             return self.api.create(body)
+        if self.command == "PATCH":
+            assert self.headers["Content-Type"] == "application/merge-patch+json", "no other is needed here"
+            return {"apiVersion": version, "kind": kind, **self.api.patch(plural, name, body)}
         if self.command == "DELETE":
             if name:
                 return self.api.delete(plural, name)
@@ -234,6 +274,35 @@ class _Handler(BaseHTTPRequestHandler):
             if all(thing["metadata"].get("labels", {}).get(label) == value for label, value in wanted)
             and (not names or thing["metadata"]["name"] in names)
         ]
+
+
+def _merged(thing: object, changes: object) -> object:
+    """RFC 7386."""
+    if not isinstance(changes, dict):
+        return changes
+    found = dict(thing) if isinstance(thing, dict) else {}
+    for name, value in changes.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = _merged(found.get(name), value)
+    return found
+
+
+def _check_numbers(old: dict, new: dict) -> None:
+    """What a cluster asks of an Indexed Job whose completions change, and that it takes no other change of what was
+    decided when the Job was made."""
+    if old["kind"] != "Job":
+        return
+    was, spec = old["spec"], new["spec"]
+    if was["completions"] != spec["completions"] and (
+        spec["completionMode"] != "Indexed"
+        or was["completions"] != was["parallelism"]
+        or spec["completions"] != spec["parallelism"]
+    ):
+        raise Refused(422, "Invalid", f"Job {old['metadata']['name']}: spec.completions: field is immutable")
+    if any(was[name] != spec[name] for name in was if name not in ("completions", "parallelism")):
+        raise Refused(422, "Invalid", f"Job {old['metadata']['name']}: field is immutable")
 
 
 def _openapi(version: str, resources: list) -> dict:

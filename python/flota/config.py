@@ -251,6 +251,17 @@ def worker_index() -> int | None:
     return int(index) if index.isdecimal() else None
 
 
+def server_list() -> str:
+    """The job's servers, as the environment names them: host:port,…; empty: it does not."""
+    return os.environ.get("PADDLE_PSERVERS_IP_PORT_LIST", "")
+
+
+def worker_count() -> int | None:
+    """How many workers the environment says that there are; None: it does not say it."""
+    count = os.environ.get("PADDLE_TRAINERS_NUM", "")
+    return int(count) if count.isdecimal() else None
+
+
 def lend_modules(folder: str) -> None:
     """Processes that this one starts find modules in ``folder`` first."""
     rest = os.environ.get("PYTHONPATH", "")

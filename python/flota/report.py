@@ -10,9 +10,9 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 ``auc``, ``done``, ``left_seconds``, ``waits`` and ``in_flight`` come beside them as far as they are known (see
 ``flota.standing``). ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that
 JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true``
-comes with the last one. ``"joined": true`` comes from a worker that has joined a job that ran without it,
-``"left": true`` from one that it goes on without. ``"may_pass": true`` comes from a worker that ends because of a
-server or a disk: another start may fare better.
+comes with the last one. ``"coming": true`` comes from a worker that joins a job that ran without it, ``"joined": true``
+once it is where the others are, and ``"left": true`` from one that the job goes on without. ``"may_pass": true`` comes
+from a worker that ends because of a server or a disk: another start may fare better.
 
 Reporting a step never waits and never disturbs training: a report for which there is no room is dropped, and a launcher
 that is gone is not looked for again. Without ``FLOTA_REPORT`` a call costs next to nothing.
@@ -63,6 +63,7 @@ class Reporter:
         self._loss_was_nan = False
         self._finished = False
         self._may_pass = False
+        self._coming = False
         self._joined = False
         self._left = False
         self._unsent = False
@@ -95,12 +96,15 @@ class Reporter:
             self._send()
         self._loss_was_nan = is_nan
 
+    def coming(self) -> None:
+        """Says that this worker joins a job that ran without it."""
+        self._coming = True
+        self._send_now()
+
     def joined(self) -> None:
-        """Says that this worker has joined a job that ran without it, and is where the others are."""
+        """Says that it has joined, and is where the others are."""
         self._joined = True
-        self._send_last()
-        if self._socket is not None:
-            self._socket.setblocking(False)
+        self._send_now()
 
     def finished(self) -> None:
         """Says that this worker is done with the servers: one that ends from now on has not failed."""
@@ -126,6 +130,12 @@ class Reporter:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def _send_now(self) -> None:
+        """Sends a report that must arrive, and is not the last."""
+        self._send_last()
+        if self._socket is not None:
+            self._socket.setblocking(False)
 
     def _send_last(self) -> None:
         """Sends a report that must arrive, at a time when nothing is held up by it."""
@@ -159,6 +169,8 @@ class Reporter:
             message["finished"] = True
         if self._may_pass:
             message["may_pass"] = True
+        if self._coming:
+            message["coming"] = True
         if self._joined:
             message["joined"] = True
         if self._left:
@@ -196,6 +208,13 @@ def step(step: int, samples: int, loss: SupportsFloat | None = None) -> None:
     reporter = _find_reporter()
     if reporter is not None:
         reporter.step(step, samples, loss)
+
+
+def coming() -> None:
+    """Says that this process joins a job that runs, if a launcher listens; see ``Reporter.coming``."""
+    reporter = _find_reporter()
+    if reporter is not None:
+        reporter.coming()
 
 
 def joined() -> None:

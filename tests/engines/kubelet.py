@@ -30,11 +30,14 @@ class Kubelet:
         self._api, self._hosts = api, hosts
         self._free: list[Host] = list(hosts)
         self._failures: dict[int, int] = {}
+        self._at_work: set[int] = set()  # indices of the Job, with a pod that has not ended
+        self._serial = 0
         self._made: list[dict] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._tend, daemon=True)
         api.created = self._made.append
         api.log_of = self._log
+        api.exec_in = lambda name, words: self.pods[name].execute(words)
 
     def __enter__(self) -> Kubelet:
         self._thread.start()
@@ -43,6 +46,13 @@ class Kubelet:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join(60)
+
+    def worker(self, index: int) -> Pod:
+        """The pod that is it now."""
+        told = {
+            of["metadata"]["name"]: of["metadata"].get("annotations", {}).get(_INDEX) for of in self._api.of("pods")
+        }
+        return self.pods[[name for name in self.pods if told.get(name) == str(index)][-1]]
 
     def node_dies(self, pod: str) -> None:
         """The machine under a server's pod loses power, and the pod comes back on another with its volume."""
@@ -61,9 +71,8 @@ class Kubelet:
                 thing = self._made.pop(0)
                 if thing["kind"] == "StatefulSet":
                     self._servers(thing)
-                elif thing["kind"] == "Job":
-                    for index in range(thing["spec"]["completions"]):
-                        self._worker(thing, index, self._free.pop(0))
+            for job in self._api.of("jobs"):
+                self._workers(job)
             for name, pod in list(self.pods.items()):
                 self._look_at(name, pod)
 
@@ -77,9 +86,28 @@ class Kubelet:
             self._begin(thing, name, self._free.pop(0), {"metadata.name": name}, {})
             self._name(name, self.pods[name])
 
+    def _workers(self, job: dict) -> None:
+        """As many as the Job asks for, each index until it has succeeded once."""
+        wanted = job["spec"]["completions"]
+        status = job.setdefault("status", {})
+        done = {int(index) for index in status.get("completedIndexes", "").split(",") if index}
+        status["completedIndexes"] = ",".join(str(index) for index in sorted(done) if index < wanted)
+        for index in sorted(set(range(wanted)) - done - self._at_work):
+            self._worker(job, index, self._free.pop(0))
+        for index in [index for index in self._at_work if index >= wanted]:
+            self._at_work.discard(index)
+            self._failures.pop(index, None)
+            for pod in self._api.of("pods"):
+                if pod["metadata"].get("annotations", {}).get(_INDEX) == str(index) and _at_work(pod):
+                    self._api.delete("pods", pod["metadata"]["name"])
+        if len(done) == wanted and not self._at_work:
+            self._conclude(job, "Complete", "")
+
     def _worker(self, job: dict, index: int, host: Host) -> None:
         failures = str(self._failures.get(index, 0))
-        name = f"{job['metadata']['name']}-{index}-{failures}"
+        self._at_work.add(index)
+        self._serial += 1
+        name = f"{job['metadata']['name']}-{index}-{self._serial}"
         told = {_INDEX: str(index), _FAILURES: failures}
         fields = {f"metadata.annotations['{key}']": value for key, value in told.items()}
         self._begin(job, name, host, fields, told)
@@ -103,7 +131,7 @@ class Kubelet:
             return
         ended = pod.running.status
         role = thing["spec"]["containers"][0]["name"]
-        state = {"running": {}} if ended is None else {"terminated": {"exitCode": ended}}
+        state = {"running": {}} if ended is None else {"terminated": {"exitCode": ended, "message": pod.message}}
         ready = ended is None and (role == "worker" or pod.health("/readyz") == 200)
         phase = "Running" if ended is None else "Failed" if ended else "Succeeded"
         container = {"name": role, "ready": ready, "restartCount": 0, "state": state}
@@ -115,10 +143,12 @@ class Kubelet:
     def _worker_ended(self, index: int, pod: Pod, status: int) -> None:
         (job,) = self._api.of("jobs")
         spec = job["spec"]
+        if index not in self._at_work:
+            return  # the Job wants it no more
         if status == 0:
-            done = {of["metadata"]["annotations"][_INDEX] for of in self._api.of("pods") if _succeeded(of)}
-            if len(done) == spec["completions"]:
-                self._conclude(job, "Complete", "")
+            self._at_work.discard(index)
+            done = {*job["status"].get("completedIndexes", "").split(","), str(index)} - {""}
+            job["status"]["completedIndexes"] = ",".join(sorted(done, key=int))
             return
         self._failures[index] = self._failures.get(index, 0) + 1
         rules = spec["podFailurePolicy"]["rules"]
@@ -130,7 +160,7 @@ class Kubelet:
 
     @staticmethod
     def _conclude(job: dict, kind: str, message: str) -> None:
-        job["status"] = {"conditions": [{"type": kind, "status": "True", "message": message}]}
+        job.setdefault("status", {})["conditions"] = [{"type": kind, "status": "True", "message": message}]
 
     def _log(self, name: str, query: dict[str, str]) -> Iterator[bytes]:
         pod = self.pods.get(name)
@@ -149,5 +179,5 @@ class Kubelet:
             time.sleep(_LOOK)
 
 
-def _succeeded(pod: dict) -> bool:
-    return "worker" in pod["metadata"]["name"] and pod["status"].get("phase") == "Succeeded"
+def _at_work(pod: dict) -> bool:
+    return pod["status"].get("phase") not in ("Succeeded", "Failed")

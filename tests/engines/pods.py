@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hosts import Host, Hosts, Running
@@ -50,6 +52,20 @@ class Pod:
         words = [sys.executable, "-c", ask.format(self.host.address, port, path)]
         return int(answer) if (answer := self.host.run(words, check=False).strip()).isdecimal() else 0
 
+    def execute(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        """As `kubectl exec` has it done: told what the container is told."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self.host.command([*self._shut(), *words], Path("/")), env={**_IMAGE, **self._environment()},
+            stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def message(self) -> str:
+        """What it has left where its container says."""
+        place = self._container.get("terminationMessagePath", "").removeprefix("/run/flota/")
+        return (self.host.folder / _FOLDER / place).read_text() if place else ""
+
     def move(self, host: Host) -> Pod:
         """The pod on another host, with its volume: as after the death of a node."""
         shutil.copytree(self.host.folder / _FOLDER / "durable", host.folder / _FOLDER / "durable")
@@ -70,6 +86,10 @@ class Pod:
             for name, contents in self._contents(volumes.get(mount["name"], {})).items():
                 (folder / name).write_bytes(contents)
                 (folder / name).chmod(0o440)
+        if place := self._container.get("terminationMessagePath"):
+            file = self.host.folder / _FOLDER / place.removeprefix("/run/flota/")
+            file.touch()
+            file.chmod(0o666)
         group = self._spec["securityContext"]["fsGroup"]
         for path in [self.host.folder / _FOLDER, *(self.host.folder / _FOLDER).rglob("*")]:
             shutil.chown(path, group=group)

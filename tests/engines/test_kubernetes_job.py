@@ -46,15 +46,15 @@ def kubelet(api, hosts):
 
 
 @pytest.fixture
-def launch(tmp_path, api):
+def flota(tmp_path, api):
     """Gives `flota` a command, in the background; its output is in a file."""
     started = []
 
     def start(*words):
-        output = tmp_path / f"launch-{len(started)}"
+        output = tmp_path / f"output-{len(started)}"
         environment = {**os.environ, "KUBECONFIG": str(api.kubeconfig), "HOME": str(tmp_path)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "flota.cli", "launch", "--on=kubernetes", *words], cwd=tmp_path, env=environment,
+            [sys.executable, "-m", "flota.cli", *words], cwd=tmp_path, env=environment,
             stdin=subprocess.DEVNULL, stdout=output.open("wb"), stderr=subprocess.STDOUT,
         )  # fmt: skip
         started.append(process)
@@ -66,22 +66,41 @@ def launch(tmp_path, api):
         process.wait()
 
 
+@pytest.fixture
+def launch(flota):
+    return lambda *words: flota("launch", "--on=kubernetes", "--image=none", "--name=ads", "--send_script", *words)
+
+
+@pytest.fixture
+def scale(flota):
+    """`flota scale ads`, to its end: what it said."""
+
+    def run(workers):
+        process, output = flota("scale", "ads", f"--workers={workers}")
+        assert process.wait(150) == 0, output.read_text()
+        return output.read_text().splitlines()
+
+    return run
+
+
+def kill_script(host):
+    for script in host.processes("-u /run/flota/script/script.py"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(script, signal.SIGKILL)
+
+
 @pytest.mark.timeout(170)
 def test_a_job_trains_over_tls_while_a_server_moves_and_a_worker_dies(kubelet, api, launch, auc_alone):
     process, output = launch(
-        "--image=none", "--name=ads", "--send_script", f"--server_num={SERVERS}", f"--worker_num={WORKERS}",
-        EXAMPLE, "--mode=sync", *OF_EACH_WORKER,
-    )  # fmt: skip
+        f"--server_num={SERVERS}", f"--worker_num={WORKERS}", EXAMPLE, "--mode=sync", *OF_EACH_WORKER
+    )
     wait_until(lambda: "step 100" in output.read_text() or process.poll() is not None, timeout=90)
     assert process.poll() is None, output.read_text()
 
     # The same name and volume, another address; who was connected hears nothing.
     kubelet.node_dies("ads-server-1")
     # As for a lack of memory. The Job makes another pod of the same index.
-    host = kubelet.pods["ads-worker-2-0"].host
-    for script in host.processes("-u /run/flota/script/script.py"):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(script, signal.SIGKILL)
+    kill_script(kubelet.worker(2).host)
 
     assert process.wait(120) == 0, output.read_text()
     text = output.read_text()
@@ -89,3 +108,29 @@ def test_a_job_trains_over_tls_while_a_server_moves_and_a_worker_dies(kubelet, a
     assert abs(example_auc(text.replace("worker 0: ", "")) - auc_alone) < 0.005
     assert text.count("test AUC") == 1  # no line is shown twice
     assert api.objects == {}  # nothing is left
+
+
+@pytest.mark.timeout(300)
+def test_workers_come_to_a_job_and_leave_it(kubelet, api, launch, scale):
+    """Each sample is a key of its own, and its row counts how often the servers have learnt from it."""
+    process, output = launch("--server_num=1", "--worker_num=1", str(Path(__file__).with_name("scaled_pods.py")))
+    wait_until(lambda: "worker 0: workers 1" in output.read_text() or process.poll() is not None, timeout=120)
+    assert process.poll() is None, output.read_text()
+    lines = scale(3)
+    assert lines[-1] == "3 workers (1 before)"
+    # It comes again, to the job that it has joined.
+    kill_script(kubelet.worker(1).host)
+    wait_until(lambda: "worker 1: flota: worker 1 was started again" in output.read_text(), timeout=120)
+    lines = scale(2)
+    assert "worker 2 has left" in lines
+    assert lines[-1] == "2 workers (3 before)"
+
+    assert process.wait(120) == 0, output.read_text()
+    text = output.read_text()
+    assert "the job has 3 workers from now on (1 before)" in text
+    assert "worker 2 left" in text
+    # What one death may cost, at most, was trained twice: what was read and not told by then.
+    (least, twice) = re.findall(r"worker 0: least (\d+) twice (\d+)", text)[0]
+    assert int(least) == 1
+    assert int(twice) <= 500
+    assert api.objects == {}

@@ -4,7 +4,16 @@ import sys
 import textwrap
 
 import pytest
+from kubernetes_cluster import Cluster
 from launched import PRELUDE, Launch, clean_environment
+
+from kubernetes_api import KubernetesApi
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with KubernetesApi(tmp_path) as api:
+        yield Cluster(tmp_path, api)
 
 
 @pytest.fixture

@@ -178,8 +178,8 @@ def test_workers_that_die_while_others_come_and_go_lose_nothing(job):
     assert scaled(launch, 4)[-1] == "4 workers (3 before)"
     os.kill(processes_of(launch, "workerlog.3")[0], signal.SIGKILL)
     wait_until(lambda: "worker 3 was killed by SIGKILL; starting it again" in launch.output, timeout=60)
-    # It is not started again: its goodbye is said for it.
-    assert "worker 3 has ended before it had left" in scaled(launch, 3)
+    # It is not started again, and its goodbye is said for it; or it was back already, and left by itself.
+    assert {"worker 3 has ended before it had left", "worker 3 has left"} & set(scaled(launch, 3))
     (launch.folder / "hurry").touch()
     assert launch.wait(120) == 0, launch.output
     counts = np.load(launch.folder / "counts.npy")

@@ -223,6 +223,8 @@ class Fleet(Persistence):
         if isinstance(mode, Async):
             member = Membership(client, place.index, place.worker_num)
             member.when_asked(self._go)
+            if member.late:
+                report.coming()
             return member
         # Told to whoever would change the number: it is fixed.
         client.native.team(_core.TeamPart.join, client.time(None), place.index, place.worker_num, mode_of(mode))

@@ -168,7 +168,6 @@ class LocalProcess(Process):
     def __init__(self, member: Member, log: Path, guard: Guard, starts_before: int = 0) -> None:
         super().__init__(member, log, starts_before)
         self._guard = guard
-        self._began = 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -28,7 +28,8 @@ class WorkerProgress:
     loss: float | None = None
     nan_step: int | None = None  # the first step at which it reported a loss that is not a number
     finished: bool = False
-    joined: bool = False  # a job that ran without it
+    coming: bool = False  # to a job that ran without it
+    joined: bool = False  # and is where the others are
     left: bool = False  # a job that goes on without it
     nan_told: bool = False  # whoever watches has said so
     may_pass: bool = False  # it said that it ends for a reason that may have passed by now
@@ -38,6 +39,7 @@ class WorkerProgress:
     def take(self, message: dict[str, Any]) -> None:
         self.finished = self.finished or message.get("finished") is True
         self.may_pass = self.may_pass or message.get("may_pass") is True
+        self.coming = self.coming or message.get("coming") is True
         self.joined = self.joined or message.get("joined") is True
         self.left = self.left or message.get("left") is True
         if message["step"] == 0 and message["samples"] == 0:

@@ -1,6 +1,7 @@
 """``flota scale``: more workers, or fewer, for a job that runs.
 
 flota scale --workers 3                                   # of the launch whose logs are in log/
+flota scale ads --workers 3                               # of the job ads on a cluster
 flota scale --workers 3 --servers node1:6170,node2:6170   # of servers whose workers are started by hand
 """
 
@@ -36,6 +37,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Change the number of workers of an async job while it runs.",
         allow_abbrev=False,
     )
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="of a job on Kubernetes; without one it is that of a launch"
+    )
+    parser.add_argument("--namespace", default="", help="its namespace (default: that of the context)")
+    parser.add_argument("--context", default="", help="of kubectl's configuration (default: the current one)")
     parser.add_argument(
         "--workers",
         "--worker_num",
@@ -75,6 +81,16 @@ def _by_launch(arguments: argparse.Namespace) -> int:
     return 1
 
 
+def _on_cluster(arguments: argparse.Namespace) -> int:
+    if given := [flag for flag in ("log_dir", "servers") if getattr(arguments, flag)]:
+        raise InvalidArgument(
+            f"--{given[0]} and the name {arguments.name} contradict each other: one of them says which job is meant"
+        )
+    from flota.launch.kubernetes import commands
+
+    return commands.scale(commands.place(arguments), arguments.name, arguments.workers, arguments.timeout)
+
+
 def _by_hand(arguments: argparse.Namespace) -> int:
     from flota.launch.envoy import connect, tell
 
@@ -96,6 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not 1 <= arguments.workers <= 1 << 20:
             raise InvalidArgument(f"--workers={arguments.workers}: a job has at least one worker")
+        if arguments.name:
+            return _on_cluster(arguments)
+        if given := [flag for flag in ("namespace", "context") if getattr(arguments, flag)]:
+            raise InvalidArgument(f"--{given[0]} is of a job on Kubernetes: say its name, flota scale NAME --workers N")
         return _by_hand(arguments) if arguments.servers else _by_launch(arguments)
     except FlotaError as error:
         print(f"flota scale: {error}", file=sys.stderr)

@@ -121,8 +121,7 @@ class Scaling:
         self._coming.discard(index)
         self._absent.add(index)
         self._goodbyes.append(index)  # it may have come, and not as far as the others
-        others = [question for question in self._asked if question.word != "without"]
-        self._asked = [Question("without", left, Nobody()), *others]
+        self._asked.insert(0, Question("without", index, Nobody()))
         return line
 
     def close(self) -> None:

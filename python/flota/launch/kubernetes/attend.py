@@ -5,6 +5,8 @@ for), waits for orphans, and ends as the script did. What it adds is what ``flot
 
 - An error that would come again (``flota.launch.restarts``) becomes exit status 70, at which Kubernetes ends the job
   instead of making the pod anew. Exit status 2, called wrongly, stays.
+- A worker that the job goes on without ends well, whatever its script did (``late``): one that could not join, or was
+  asked to leave, or comes when the job is over.
 - With ``--stay``, when the script has ended well, it stays and answers at the health port: a StatefulSet would start a
   server again that has done its work. It holds no rows, and is not ready.
 """
@@ -27,16 +29,20 @@ from types import FrameType
 from flota import config
 from flota.errors import FlotaError, InvalidArgument
 from flota.health import open_health_port
-from flota.launch.progress import Progress
+from flota.launch.kubernetes import late
+from flota.launch.progress import Progress, WorkerProgress
 from flota.launch.restarts import DEFAULT_RESTARTS, Ending, judge
 from flota.report import NOBODY_LEFT
 
 WOULD_COME_AGAIN = 70  # EX_SOFTWARE
+CALLED_WRONGLY = 2
 
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _ANYWHERE = "0.0.0.0"
 _LOOK = 0.1  # seconds between two looks at what the script has reported
+_IS_OVER = 5.0  # seconds between two questions whether the job is over, while the script has said nothing
+_GRACE = 10.0  # seconds that a script may take to end
 
 
 class _Script:
@@ -46,6 +52,7 @@ class _Script:
         self.told_to_end = False
         self._pid: int | None = None
         self._pending: list[int] = []
+        self._asked_to_end = False
         for number in _HANDED_ON:
             signal.signal(number, self._hand_on)
         self._began = time.monotonic()
@@ -66,6 +73,13 @@ class _Script:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, number)
 
+    def end(self) -> None:
+        """Asks it to; the second time it has to."""
+        if self._pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL if self._asked_to_end else signal.SIGTERM)
+        self._asked_to_end = True
+
     def ended(self) -> int | None:
         """As subprocess has it, below 0 for a signal; None while it runs. Orphans that have ended are waited for."""
         while True:
@@ -85,21 +99,22 @@ def _shown(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _verdict(role: str, status: int, ran: float, *, may_pass: bool) -> int:
-    """This process's exit status: the script's, or 70 where another start would end the same way."""
-    shown = _shown(status)
+def _why_not_again(role: str, status: int, ran: float, *, may_pass: bool) -> str:
+    """Why another start would end the same way; empty: it may not."""
     # Kubernetes counts restarts; here it is only asked whether there is any use in one.
     verdict = judge(Ending(role, status, ran, 0, may_pass), DEFAULT_RESTARTS, durable=True)
     # A cluster may take its time to find places for workers that it has moved: servers wait for them once more.
-    if status in (0, NOBODY_LEFT) or verdict.again or shown == 2:
-        return shown
-    print(
-        f"flota: this {role} ended with exit status {shown}, and is not started again: {verdict.reason} (exit status "
-        f"{WOULD_COME_AGAIN})",
-        file=sys.stderr,
-        flush=True,
-    )
-    return WOULD_COME_AGAIN
+    return "" if status == NOBODY_LEFT or verdict.again else verdict.reason
+
+
+def _say(line: str) -> None:
+    print(f"flota: {line}", file=sys.stderr, flush=True)
+
+
+def _not_missed(word: str) -> int:
+    _say(f"this worker {word}; the job goes on without it")
+    late.leave_word(word)
+    return 0
 
 
 def _stay() -> int:
@@ -113,7 +128,7 @@ def _stay() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     health = open_health_port(config.listen_host() or _ANYWHERE, None, not_ready="finished")
-    print("flota: this server has done its work, and waits to be removed (flota stop)", file=sys.stderr, flush=True)
+    _say("this server has done its work, and waits to be removed (flota stop)")
     while not told:
         time.sleep(_LOOK)
     if health is not None:
@@ -121,33 +136,76 @@ def _stay() -> int:
     return 0
 
 
-def attend(role: str, words: Sequence[str], *, stay: bool) -> int:
+def _silent(worker: WorkerProgress) -> bool:
+    return worker.step is None and not worker.finished and not worker.coming and not worker.joined
+
+
+def _wait(script: _Script, progress: Progress, worker: WorkerProgress | None) -> tuple[int, bool]:
+    """Its exit status, and whether it was ended here, as it came when the job was over."""
+    over = False
+    asks = worker is not None and late.is_first_start()
+    due = time.monotonic() + _IS_OVER
+    while (status := script.ended()) is None:
+        time.sleep(_LOOK)
+        progress.receive()
+        if over and time.monotonic() > due:
+            script.end()
+        elif asks and worker is not None and _silent(worker) and time.monotonic() > due:
+            due = time.monotonic() + _IS_OVER
+            if late.job_is_over(config.server_list()):
+                over, asks, due = True, False, time.monotonic() + _GRACE
+                script.end()
+    progress.receive()
+    return status, over
+
+
+def _ending(status: int) -> str:
+    return f"it ended with exit status {status}" if status > 0 else f"it was ended by signal {-status}"
+
+
+def attend(role: str, words: Sequence[str], *, stay: bool, restarts: int) -> int:
     # Orphans of the script become this process's children, also where it is not the first of its namespace.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="flota-") as folder:
-        index = config.worker_index()
+        index = config.worker_index() if role == "worker" else None
         progress = Progress(Path(folder) / "report", [] if index is None else [index])
-        script = _Script(words, {config.REPORT: str(Path(folder) / "report")})
-        while (status := script.ended()) is None:
-            time.sleep(_LOOK)
-            progress.receive()
-        progress.receive()
-        may_pass = any(worker.may_pass for worker in progress.workers.values())
+        worker = None if index is None else progress.workers[index]
+        higher = late.told_higher() if index is not None else {}
+        script = _Script(words, {config.REPORT: str(Path(folder) / "report"), **higher})
+        status, over = _wait(script, progress, worker)
+    if over:
+        return _not_missed(late.TOO_LATE)
     if status == 0 and stay and not script.told_to_end:
         return _stay()
-    if script.told_to_end:
+    if status == 0 and worker is not None and worker.left:
+        late.leave_word(late.LEFT)
+    if status == 0 or script.told_to_end:
         return _shown(status)
-    return _verdict(role, status, script.ran, may_pass=may_pass)
+    why = _why_not_again(role, status, script.ran, may_pass=worker is not None and worker.may_pass)
+    if index is not None and worker is not None:
+        last = bool(why) or config.restarts() >= restarts
+        if word := late.excuse(index, higher, worker, _ending(status), last=last):
+            return _not_missed(word)
+    if not why or status == CALLED_WRONGLY:
+        return _shown(status)
+    _say(
+        f"this {role} ended with exit status {_shown(status)}, and is not started again: {why} (exit status "
+        f"{WOULD_COME_AGAIN})"
+    )
+    return WOULD_COME_AGAIN
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m flota.launch.kubernetes.attend",
-        usage="%(prog)s [--stay] server|worker -- SCRIPT [ARGUMENTS]",
+        usage="%(prog)s [--stay] [--restarts N] server|worker -- SCRIPT [ARGUMENTS]",
         allow_abbrev=False,
     )
     parser.add_argument("role", choices=("server", "worker"))
     parser.add_argument("--stay", action="store_true", help="when the script has ended well, wait to be removed")
+    parser.add_argument(
+        "--restarts", type=int, default=DEFAULT_RESTARTS, metavar="N", help="how many pods a worker may have beside one"
+    )
     given = list(sys.argv[1:] if argv is None else argv)
     # By hand: argparse would take --stay for a word of the script's.
     cut = given.index("--") if "--" in given else len(given)
@@ -155,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not words:
             raise InvalidArgument("name a script after --")
-        return attend(arguments.role, words, stay=arguments.stay)
+        return attend(arguments.role, words, stay=arguments.stay, restarts=arguments.restarts)
     except FlotaError as error:
         print(f"flota: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidArgument) else 1

@@ -18,6 +18,8 @@ _REST = "services,serviceaccounts,secrets,configmaps,networkpolicies.networking.
 _VOLUMES = "persistentvolumeclaims"
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 _INDEX = "batch.kubernetes.io/job-completion-index"
+_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+_LONGEST_WORD = 200
 _GONE_SECONDS = 300  # that pods may take to end and volumes to be let go of
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
@@ -37,6 +39,8 @@ class Pod:
     reason: str
     node: str
     created: str
+    word: str = ""  # what a worker that ended well has left: see ``late``
+    failures: int = 0  # of a worker: of its pods until now, this one included
 
     @property
     def member(self) -> str:
@@ -47,7 +51,7 @@ class Pod:
         if self.trouble:
             return f"waits: {self.trouble}"
         if self.phase == "Succeeded":
-            return "finished"
+            return self.word or "finished"
         if self.phase == "Failed":
             return f"ended with exit status {self.exit_status}" if self.exit_status is not None else self.reason
         if self.phase != "Running":
@@ -67,6 +71,10 @@ class JobFound:
     pods: list[Pod]  # servers first, then workers, the oldest of each first
     volumes: list[Object]
     account: bool  # there is something of it, if it is not whole
+    workers: int = 0  # how many there shall be; 0: it has no Job of workers
+    version: str = ""  # of their Job, as it was seen
+    completed: frozenset[int] = frozenset()  # workers that ended well, as the Job's controller has counted
+    limit: int = 0  # failures of one worker that do not end the job
 
     @property
     def exists(self) -> bool:
@@ -75,6 +83,14 @@ class JobFound:
     def newest(self) -> list[Pod]:
         """Of each server and worker, the pod that is it now."""
         return list({pod.member: pod for pod in self.pods}.values())
+
+    def worker(self, index: int) -> Pod | None:
+        """The pod that is this worker now, or was it last."""
+        return next((pod for pod in reversed(self.pods) if (pod.role, pod.index) == ("worker", index)), None)
+
+    def has_left(self, pod: Pod) -> bool:
+        """Whether it is of a worker that there shall not be any more."""
+        return pod.role == "worker" and self.workers != 0 and pod.index >= self.workers
 
     @property
     def exit_status(self) -> int:
@@ -116,7 +132,24 @@ def read(name: str, things: list[Object]) -> JobFound:
     pods.sort(key=lambda pod: (pod.role, pod.index, pod.created))
     form = "jobset" if "JobSet" in kinds else "statefulset" if "StatefulSet" in kinds or workers else ""
     state, message = _outcome(workers, kinds.get("JobSet", []), pods)
-    return JobFound(name, form, state, message, pods, kinds.get("PersistentVolumeClaim", []), "ServiceAccount" in kinds)
+    job: Object = workers[0] if workers else {}
+    spec = job.get("spec", {})
+    return JobFound(
+        name, form, state, message, pods, kinds.get("PersistentVolumeClaim", []), "ServiceAccount" in kinds,
+        workers=spec.get("completions", 0),
+        version=job.get("metadata", {}).get("resourceVersion", ""),
+        completed=_indices(job.get("status", {}).get("completedIndexes", "")),
+        limit=spec.get("backoffLimitPerIndex", 0),
+    )  # fmt: skip
+
+
+def _indices(text: str) -> frozenset[int]:
+    """As a Job's status names them: 0,2-4."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def _outcome(workers: list[Object], jobsets: list[Object], pods: list[Pod]) -> tuple[str, str]:
@@ -146,11 +179,13 @@ def _pod(name: str, thing: Object) -> Pod:
     container: Object = next(iter(status.get("containerStatuses", [])), {})
     now, last = container.get("state", {}), container.get("lastState", {})
     ended = now.get("terminated") or last.get("terminated") or {}
+    phase = status.get("phase", "Pending")
+    failed_before = metadata.get("annotations", {}).get(_FAILURES, "")
     return Pod(
         name=metadata["name"],
         role=role,
         index=_index(name, role, metadata),
-        phase=status.get("phase", "Pending"),
+        phase=phase,
         ready=bool(container.get("ready")),
         started="running" in now or "terminated" in now or bool(last),
         restarts=int(container.get("restartCount", 0)),
@@ -159,7 +194,14 @@ def _pod(name: str, thing: Object) -> Pod:
         reason=status.get("reason") or ended.get("reason") or "failed",
         node=thing.get("spec", {}).get("nodeName", ""),
         created=metadata.get("creationTimestamp", ""),
+        word=_word(ended.get("message", "")) if phase == "Succeeded" else "",
+        failures=(int(failed_before) if failed_before.isdecimal() else 0) + (phase == "Failed"),
     )
+
+
+def _word(message: str) -> str:
+    # A script may write there, too.
+    return next(iter(message.splitlines()), "")[:_LONGEST_WORD]
 
 
 def _index(name: str, role: str, metadata: Object) -> int:

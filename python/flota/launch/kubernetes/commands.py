@@ -1,4 +1,4 @@
-"""``flota status``, ``flota logs`` and ``flota stop`` for jobs on Kubernetes."""
+"""``flota status``, ``flota logs``, ``flota stop`` and ``flota scale`` for jobs on Kubernetes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 from flota.errors import InvalidArgument
 from flota.launch.kubernetes.cluster import JOBSETS, RUNNING, JobFound, Pod, look, names, remove
 from flota.launch.kubernetes.kubectl import Kubectl
+from flota.launch.kubernetes.scaling import scale as change_workers
 from flota.launch.kubernetes.values import job_name
 from flota.launch.view import show
 
@@ -63,6 +64,10 @@ def stop(kubectl: Kubectl, name: str, *, volumes: bool) -> int:
     return 0
 
 
+def scale(kubectl: Kubectl, name: str, workers: int, timeout: float) -> int:
+    return change_workers(kubectl, _there(kubectl, name), workers, timeout)
+
+
 def _job(kubectl: Kubectl, name: str) -> JobFound:
     return look(kubectl, name, jobsets=kubectl.has(JOBSETS))
 
@@ -83,7 +88,7 @@ def _nothing(kubectl: Kubectl, name: str) -> str:
 def _line(job: JobFound) -> str:
     newest = job.newest()
     servers = [pod for pod in newest if pod.role == "server"]
-    workers = [pod for pod in newest if pod.role == "worker"]
+    workers = [pod for pod in newest if pod.role == "worker" and not job.has_left(pod)]
     if not job.exists:
         return f"{job.name}: not running; what its servers kept is left"
     ready = sum(pod.ready for pod in servers)

@@ -9,9 +9,11 @@ import threading
 import time
 
 from flota.errors import SystemFailure
-from flota.launch.kubernetes.cluster import FAILED, FINISHED, JobFound, Pod, look, remove
+from flota.launch.kubernetes.cluster import FAILED, FINISHED, RUNNING, JobFound, Pod, look, remove
 from flota.launch.kubernetes.kubectl import Kubectl
+from flota.launch.kubernetes.scaling import not_needed_from, set_number
 from flota.launch.kubernetes.settings import Settings
+from flota.launch.scaling import names, workers_text
 from flota.launch.signals import Signals
 from flota.launch.view import say, show
 
@@ -78,6 +80,7 @@ class Following:
         self._signals = signals
         self._told: dict[str, str] = {}  # by member: its last state
         self._streams: dict[str, Stream] = {}  # by pod
+        self._workers = settings.worker_num
         self._reminded = time.monotonic()
         self._reached = time.monotonic()
 
@@ -97,6 +100,7 @@ class Following:
             found = self._look()
             if found is not None:
                 self._tell(found)
+                self._give_up_late(found)
                 if found.state == FINISHED:
                     return self._finished()
                 if found.state == FAILED:
@@ -144,6 +148,9 @@ class Following:
 
     def _tell(self, found: JobFound) -> None:
         newest = found.newest()
+        if found.workers not in (0, self._workers):
+            say(f"the job has {workers_text(found.workers)} from now on ({self._workers} before)")
+            self._workers = found.workers
         for pod in newest:
             self._note(pod.member, pod.state)
             if pod.role == "worker" and pod.started and (pod.index < MOST_STREAMS):
@@ -156,10 +163,23 @@ class Following:
             self._reminded = time.monotonic()
             say(f"still waiting for {', '.join(away)}")
 
+    def _give_up_late(self, found: JobFound) -> None:
+        """Workers that were asked for while the job ran (``flota scale``), and never came, do not keep it from its
+        end."""
+        done = not_needed_from(found, self._settings.worker_num)
+        if found.state != RUNNING or done is None:
+            return
+        late = names(range(done, found.workers))
+        try:
+            if set_number(self._kubectl, found, done):
+                say(f"{late} never came: the job ends without")
+        except SystemFailure as error:
+            self._note(late, f"never came, and keeps the job from its end: {error}")
+
     def _missing(self, newest: list[Pod]) -> list[str]:
         there = {pod.member for pod in newest if pod.phase != "Pending" and not pod.trouble}
         servers = [f"server {i}" for i in range(self._settings.server_num)]
-        workers = [f"worker {i}" for i in range(self._settings.worker_num)]
+        workers = [f"worker {i}" for i in range(self._workers)]
         return [member for member in [*servers, *workers] if member not in there]
 
     def _close_streams(self) -> None:

@@ -40,7 +40,7 @@ class Kubectl:
         with its words where it failed."""
         done = self.tried(words, seconds=seconds)
         if done.returncode != 0:
-            raise SystemFailure(f"kubectl {words[0]}: {_reason(done.stderr)}")
+            raise SystemFailure(f"kubectl {words[0]}: {reason(done.stderr)}")
         return done.stdout
 
     def tried(
@@ -70,6 +70,16 @@ class Kubectl:
         except (ValueError, KeyError, TypeError) as error:
             raise SystemFailure(f"kubectl get {kinds} printed what is no list of objects: {text[:200]!r}") from error
 
+    def patch(self, thing: str, changes: Object) -> bool:
+        """Changes these fields of one object, such as ``jobs.batch/ads-worker``. False: they name its resource version,
+        and somebody else has changed it since."""
+        done = self.tried(["patch", thing, "--type=merge", f"--patch={json.dumps(changes)}"])
+        if done.returncode == 0:
+            return True
+        if "resourceVersion" in changes.get("metadata", {}) and "(Conflict)" in done.stderr:
+            return False
+        raise SystemFailure(f"kubectl patch {thing}: {reason(done.stderr)}")
+
     def has(self, kind: str) -> bool:
         """Whether the cluster knows objects of this kind, such as jobsets.jobset.x-k8s.io."""
         group = kind.partition(".")[2]
@@ -77,6 +87,6 @@ class Kubectl:
         return kind in listed.split()
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return "; ".join(lines[-3:]) if lines else "it failed without a word"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from flota.errors import InvalidArgument, SystemFailure
@@ -13,7 +14,9 @@ from flota.launch.kubernetes.following import Following
 from flota.launch.kubernetes.kubectl import Kubectl
 from flota.launch.kubernetes.manifest import to_yaml
 from flota.launch.kubernetes.objects import JOB_ANNOTATION, job_described, objects_of
+from flota.launch.kubernetes.scaling import number_kept
 from flota.launch.kubernetes.settings import Settings, settings_of
+from flota.launch.scaling import workers_text
 from flota.launch.signals import Signals
 from flota.launch.view import say, show
 
@@ -24,7 +27,7 @@ def launch(arguments: Arguments) -> int:
         return _print(settings)
     kubectl = Kubectl(settings.context, settings.namespace)
     signals = Signals()
-    _prepare(settings, kubectl)
+    settings = _prepare(settings, kubectl)
     say(f"{'going on with' if settings.resume else 'starting'} the job {settings.name}: {_in_words(settings)}")
     _create(settings, kubectl)
     if settings.detach:
@@ -53,8 +56,9 @@ def _in_words(settings: Settings) -> str:
     return f"{settings.server_num} servers, {settings.worker_num} workers, image {settings.image}, {protection}"
 
 
-def _prepare(settings: Settings, kubectl: Kubectl) -> None:
-    """Refuses a job that would meet another of its name; what is left of one that has ended is taken away."""
+def _prepare(settings: Settings, kubectl: Kubectl) -> Settings:
+    """Refuses a job that would meet another of its name; what is left of one that has ended is taken away. Returns what
+    is to be made: of a job that goes on, with as many workers as it was left with."""
     known = kubectl.has(JOBSETS)
     if settings.jobset and not known:
         raise InvalidArgument(
@@ -76,6 +80,15 @@ def _prepare(settings: Settings, kubectl: Kubectl) -> None:
         # Of a launch that was killed while it made the job, parts.
         say(f"taking away what is left of the job {settings.name} before, which {found.state or 'was not whole'}")
         remove(kubectl, settings.name, jobsets=known, volumes=False)
+    return replace(settings, worker_num=_workers(settings, found))
+
+
+def _workers(settings: Settings, found: JobFound) -> int:
+    kept = number_kept(found) if settings.resume else None
+    if kept is None or kept == settings.worker_num:
+        return settings.worker_num
+    say(f"{workers_text(kept)} in place of {settings.worker_num}: so many there were to be (flota scale)")
+    return kept
 
 
 def _check_same(settings: Settings, found: JobFound) -> None:

@@ -19,6 +19,7 @@ WORKER_FILES = (tls.AUTHORITY, tls.CLIENT, tls.CLIENT_KEY)
 # Not /flota: a script whose folder is / would find it there when it imports flota.
 _SECRET_FOLDER, _DURABLE_FOLDER, _SCRIPT_FOLDER = "/run/flota/secret", "/run/flota/durable", "/run/flota/script"
 _SENT_SCRIPT = "script.py"
+ENDED = "/run/flota/ended"  # the file of a worker's termination message (``late``)
 DURABLE = "durable"  # the volume of what servers keep
 
 # Exit statuses after which a pod is not made anew: called wrongly; and 70, with which flota's first process in a pod
@@ -96,7 +97,7 @@ def worker_pod(settings: Settings) -> Object:
         _field(config.RESTARTS, _FAILURES),
         *_everybodys(settings, settings.worker),
     ]
-    container = _container(settings, "worker", env)
+    container = {**_container(settings, "worker", env), "terminationMessagePath": ENDED}
     volumes = _volumes(settings, "worker")
     # Readers of data hand batches over in shared memory, of which a pod has 64 MiB unless something is mounted there.
     container["volumeMounts"] = [*container["volumeMounts"], {"name": "shm", "mountPath": "/dev/shm"}]
@@ -150,6 +151,7 @@ def _container(settings: Settings, role: str, env: list[Object]) -> Object:
     script = settings.script if settings.script_text is None else f"{_SCRIPT_FOLDER}/{_SENT_SCRIPT}"
     # A server of a StatefulSet is started again whatever its exit status: it stays instead, and holds no rows.
     stay = ["--stay"] if role == "server" and not settings.jobset else []
+    restarts = [f"--restarts={settings.max_restarts}"] if role == "worker" else []
     policy = {"imagePullPolicy": settings.pull_policy} if settings.pull_policy else {}
     mounts = [
         {"name": "secret", "mountPath": _SECRET_FOLDER, "readOnly": True},
@@ -168,7 +170,7 @@ def _container(settings: Settings, role: str, env: list[Object]) -> Object:
         "name": role,
         "image": settings.image,
         **policy,
-        "command": ["python", "-u", "-m", "flota.launch.kubernetes.attend", role, *stay, "--"],
+        "command": ["python", "-u", "-m", "flota.launch.kubernetes.attend", role, *stay, *restarts, "--"],
         "args": [_as_written(word) for word in (*runner, script, *settings.script_args)],
         "env": env,
         "resources": _requests(settings.server if role == "server" else settings.worker),

@@ -73,7 +73,6 @@ class RayProcess(Process):
         self._told_silent = False
         self._is_running = False
         self._pid: int | None = None
-        self._began = 0.0
         self._end: tuple[int, float] | None = None  # its status, and when it was heard of
 
     @property
