@@ -4,8 +4,8 @@
     flota launch --server_num=1 --worker_num=2 examples/deepfm.py                 the same script, two workers
     flota launch --server_num=1 --worker_num=2 examples/deepfm.py --mode sync
 
-Data is generated in the shape of Criteo's click logs, with a known truth: the best AUC that there is to reach is printed
-beside the model's. --files and --test_files name real ones, which the workers share among them.
+Data is generated in the shape of Criteo's click logs, with a known truth: what there is to reach is printed beside what
+is learnt. --files and --test_files name real ones, which the workers share among them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Data:
             self.train_files = read_criteo(arguments.files, arguments.batch_size, counts="log1p")
             self.test_files = read_criteo(arguments.test_files, 4096, counts="log1p")
         else:
-            self.clicks, self.test_clicks = Clicks(arguments.rows, seed=arguments.seed).split()
+            self.clicks, self.test_clicks = Clicks(
+                arguments.rows, seed=arguments.seed, vocabulary=arguments.vocabulary
+            ).split()
 
     def train(self, epoch: int) -> Iterable[Batch]:
         if self.clicks is None:
@@ -117,6 +119,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--dim", type=int, default=8, help="length of a vector (default: %(default)s)")
     parser.add_argument("--width", type=int, default=128, help="of each layer (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=200_000, help="generated samples (default: %(default)s)")
+    parser.add_argument("--vocabulary", type=int, default=100_000, help="generated ids (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", nargs="+", default=[], help="train on these files in Criteo's format")
     parser.add_argument("--test_files", nargs="+", default=[], help="and test on these")
