@@ -5,9 +5,9 @@
     flota launch --server_num=1 --worker_num=2 examples/matrix_factorisation.py --loss bpr --mode geo
 
 `--loss squared` predicts the stars, `--loss bpr` (Rendle and others, 2009) ranks what a user gave four stars or more
-above other items. Ratings are generated in the shape of MovieLens, with a known truth: what there is to reach is printed
-beside what is learnt. `--ratings ratings.csv` takes MovieLens's own file, or any CSV file with its columns userId,
-movieId and rating.
+above other items. Ratings are generated in the shape of MovieLens's, with a known truth: what there is to reach is
+printed beside what is learnt. `--ratings ratings.csv` takes MovieLens's own file, or any CSV file with its columns
+userId, movieId and rating.
 """
 
 from __future__ import annotations

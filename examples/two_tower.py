@@ -56,8 +56,8 @@ class TwoTower(torch.nn.Module):
     def forward(self, batch: Batch) -> torch.Tensor:
         """The loss: of all items in the batch, a user should score the one highest that it took.
 
-        An item is among the others as often as it is popular. What would be learnt is how much more this user likes it
-        than others do. Less the logarithm of its chance to be there, it is how likely this user takes it (Yi and others,
+        An item is among the others as often as it is popular: what would be learnt is how much more this user likes it
+        than others do. Less the logarithm of its chance to be there, it is how likely the user takes it (Yi and others,
         2019).
         """
         scores = self.user(batch.users) @ self.item(batch.items).T - batch.log_chance
@@ -69,8 +69,8 @@ class TwoTower(torch.nn.Module):
 class Taken:
     """Which users took which items; users and items are numbered. Every process has all of it, and trains on its part.
 
-    Of each user's items one is kept back to test with. ``truth``: for users, the logarithm of the chance of each item, up
-    to a constant; None where nobody knows it.
+    Of each user's items one is kept back to test with. ``truth``: for users, the logarithm of the chance of each item,
+    up to a constant; None where nobody knows it.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Taken:
                 yield Batch(self.users(users), self.items(items), torch.from_numpy(log_chance[items]))
 
     def found(self, scores: np.ndarray, tested: np.ndarray, k: int) -> int:
-        """Of how many of these tested users the item that was kept back is among the best k, without those they have."""
+        """Of how many of these tested users the item that was kept back is among the best k, less those they have."""
         users = self.tested[tested]
         begin, end = np.searchsorted(self.pairs[:, 0], [users[0], users[-1] + 1])
         has = self.pairs[begin:end][np.isin(self.pairs[begin:end, 0], users)]
