@@ -27,7 +27,7 @@ from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
 from flota.durable import keep_server
-from flota.errors import FlotaError, InvalidArgument
+from flota.errors import FlotaError, InvalidArgument, ServerUnavailable
 from flota.fleet.persistence import Persistence
 from flota.fleet.serving import serve
 from flota.fleet.team import Team
@@ -151,6 +151,8 @@ class Fleet(Persistence):
         if config.report_address() is not None or config.observed():
             watch_losses()
         optimizer.worker = self.placement.index
+        for table, _ in optimizer.tables():
+            table.job_over = False
         if self.placement.local:
             optimizer.communicator = LocalCommunicator(optimizer, any_optimizer=isinstance(strategy.mode, Geo))
             return
@@ -274,24 +276,40 @@ class Fleet(Persistence):
         return self._restart
 
     def stop_worker(self) -> None:
-        """Ends this worker's part. The servers stop when all workers have."""
+        """Ends this worker's part. The servers stop when all workers have. Where they are gone already, that is an error,
+        and this worker's part has ended all the same: the process may begin another job."""
         close_passes()  # what this worker has not trained others may be waiting for
+        try:
+            self._part_from_others()
+        except ServerUnavailable:
+            self._end()
+            self._job_is_over()
+            raise
+        self._job_is_over()
+
+    def _job_is_over(self) -> None:
+        """This process may begin another."""
+        for table, _ in [] if self._optimizer is None else self._optimizer.tables():
+            table.job_over = True
+        workers.meet(workers.Alone())
+
+    def _part_from_others(self) -> None:
         if self._client is not None and self._member is not None and self._member.look():
             self._say_goodbye()
-        if self._client is not None:
-            self._pause()
-            if self._returning():
-                raise FlotaError(
-                    f"worker {self.placement.index} was started again, and its script came to its end before it was "
-                    "where it had been: it must do the same in the same order as before"
-                )
-            # Before the barrier: once the last worker is through it, servers end.
-            report.finished()
-            self._job_of(self._client).barrier(_STOP)
-            if self.is_first_worker():
-                self._client.shutdown()
-            self._end()
-        workers.meet(workers.Alone())
+        if self._client is None:
+            return
+        self._pause()
+        if self._returning():
+            raise FlotaError(
+                f"worker {self.placement.index} was started again, and its script came to its end before it was "
+                "where it had been: it must do the same in the same order as before"
+            )
+        # Before the barrier: once the last worker is through it, servers end.
+        report.finished()
+        self._job_of(self._client).barrier(_STOP)
+        if self.is_first_worker():
+            self._client.shutdown()
+        self._end()
 
     def barrier_worker(self) -> None:
         """Waits until all workers are here."""

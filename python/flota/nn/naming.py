@@ -43,7 +43,8 @@ def table_parameter(
         _made += 1
     options = TableOptions(name, dim, init, seed, rule, admission)
     handle = _tables.get(name)
-    if handle is None:
+    # Of a job that is over something may be left, in a notebook above all: it does not keep the next one from the name.
+    if handle is None or (handle.job_over and handle.options != options):
         handle = _tables[name] = TableParameter.make(options)
     elif handle.options != options:
         raise InvalidArgument(

@@ -49,6 +49,7 @@ class TableParameter(torch.nn.Parameter):
     options: TableOptions
     store: Store | None
     watcher: Watcher | None
+    job_over: bool  # the job that it was trained in
     _gradients: list[Gradient]
     _stepped: bool
     _hidden: bool
@@ -59,6 +60,7 @@ class TableParameter(torch.nn.Parameter):
         handle.options = options
         handle.store = None
         handle.watcher = None
+        handle.job_over = False
         handle._gradients = []
         handle._stepped = False
         handle._hidden = False
