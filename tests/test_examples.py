@@ -1,11 +1,15 @@
 """The examples, at small size, as a reader would run them."""
 
+import csv
 import os
 import re
 import subprocess
 import sys
+from functools import cache
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flota.data.synthetic import Clicks
@@ -109,3 +113,116 @@ def test_word2vec_says_what_to_do_without_data(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1
     assert "run examples/word2vec/prepare.py first" in done.stderr
+
+
+# Each is small here; of two workers each takes half as many samples a step as one process does.
+TRUTHS = {
+    "deepfm.py": ["--rows=10000", "--vocabulary=2000", "--dim=4", "--width=32"],
+    "dlrm.py": ["--rows=12000", "--users=50", "--shops=10", "--items=40"],
+    "two_tower.py": ["--users=600", "--items=200", "--each=15", "--k=20", "--epochs=4"],
+    "matrix_factorisation.py": ["--users=200", "--items=80", "--rows=20000", "--dim=4", "--learning_rate=0.2"],
+}
+ALONE = {"deepfm.py": 128, "dlrm.py": 128, "two_tower.py": 256, "matrix_factorisation.py": 256}
+
+
+def learnt(output):
+    """(what the model has reached, what who knows the truth would)"""
+    *_, before_last, last = output.splitlines()
+    assert last.startswith("next: examples/README.md"), output
+    found, best = re.search(r" (\d\.\d{4}) \(who knows the truth: (\d\.\d{4})\)$", before_last).groups()
+    return float(found), float(best)
+
+
+@pytest.fixture(scope="module")
+def learnt_alone(tmp_path_factory):
+    @cache
+    def learnt_alone(script):
+        batch = f"--batch_size={ALONE[script]}"
+        return learnt(run(tmp_path_factory.mktemp("alone"), script, *TRUTHS[script], batch))
+
+    return learnt_alone
+
+
+def assert_near_the_truth(script, found, best):
+    if script == "matrix_factorisation.py":
+        assert best < found < 1.25 * best, "an error"
+    else:
+        assert 0.9 * best < found < best
+
+
+@pytest.mark.parametrize("script", TRUTHS)
+def test_an_example_learns_most_of_what_there_is_to_learn(learnt_alone, script):
+    assert_near_the_truth(script, *learnt_alone(script))
+
+
+@pytest.mark.parametrize(("script", "mode"), list(product(TRUTHS, MODES)))
+def test_an_example_learns_as_much_in_every_mode(tmp_path, learnt_alone, script, mode):
+    batch = f"--batch_size={ALONE[script] // 2}"
+    found, best = learnt(run(tmp_path, script, *TRUTHS[script], batch, "--mode", mode, "--k_steps=5", workers=2))
+    alone, also_best = learnt_alone(script)
+    assert best == also_best, "the same data, and all of it"
+    if mode == "sync" and script != "two_tower.py":  # a worker's negatives there are those of its own batch
+        assert found == pytest.approx(alone, abs=2e-3), "the same training as one process's"
+    else:
+        assert_near_the_truth(script, found, best)
+
+
+def test_matrix_factorisation_ranks_what_users_like(tmp_path):
+    arguments = [*TRUTHS["matrix_factorisation.py"], "--batch_size=128"]
+    found, best = learnt(run(tmp_path, "matrix_factorisation.py", "--loss=bpr", *arguments))
+    assert 0.5 < 0.85 * best < found < best
+
+
+def test_two_towers_find_less_without_the_correction_for_popular_items(tmp_path, learnt_alone):
+    found, _ = learnt(run(tmp_path, "two_tower.py", "--plain", *TRUTHS["two_tower.py"], "--batch_size=256"))
+    assert found < learnt_alone("two_tower.py")[0] - 0.1
+
+
+def test_dlrm_learns_the_same_from_the_files_that_it_writes(tmp_path, learnt_alone):
+    small = [*TRUTHS["dlrm.py"], "--batch_size=64"]
+    assert not run(tmp_path, "dlrm.py", "--write=visits", *small)
+    files = sorted((tmp_path / "visits").iterdir())
+    assert [file.name for file in files] == [f"{kind}-{number}" for kind in ("test", "train") for number in range(4)]
+    output = run(tmp_path, "dlrm.py", "--files", *files[4:], "--test_files", *files[:4], "--batch_size=64", workers=2)
+    assert auc(output) > learnt_alone("dlrm.py")[0] - 0.02, "nobody knows the truth of files, but it is the same"
+
+
+@pytest.fixture(scope="module")
+def movie_lens(tmp_path_factory):
+    """A file of the form of MovieLens's ratings.csv: who likes what depends on whether both numbers are even."""
+    rng = np.random.default_rng(0)
+    file = tmp_path_factory.mktemp("movie_lens") / "ratings.csv"
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["userId", "movieId", "rating", "timestamp"])
+        for user, movie in product(range(1, 81), range(1, 61)):
+            if rng.random() < (0.6 if (user + movie) % 2 else 0.1):
+                rows.writerow([user, movie, 4.5 if (user + movie) % 2 else 1.5, 1_000_000_000])
+    return file
+
+
+def test_matrix_factorisation_reads_movie_lens(tmp_path, movie_lens):
+    arguments = ["--ratings", movie_lens, "--batch_size=64", "--learning_rate=0.3", "--epochs=10", "--dim=4"]
+    *_, found, _ = run(tmp_path, "matrix_factorisation.py", *arguments).splitlines()
+    assert float(re.fullmatch(r"test RMSE (\d\.\d{4})", found)[1]) < 0.8, "stars alone differ by 1.0 from their mean"
+
+
+def test_two_towers_read_movie_lens(tmp_path, movie_lens):
+    arguments = ["--taken", movie_lens, "--batch_size=64", "--k=12", "--epochs=10"]
+    *_, popular, found, _ = run(tmp_path, "two_tower.py", *arguments).splitlines()
+    popular, found = (float(re.search(r"(\d\.\d{4})$", line)[1]) for line in (popular, found))
+    assert found > popular + 0.1
+
+
+FILES = ["wide_and_deep.py", "ctr_dnn.py", "word2vec/train.py", *TRUTHS]
+
+
+@pytest.mark.parametrize("script", FILES)
+def test_examples_choose_the_mode_in_the_same_words(script):
+    """They stand in each file, for a file is what people copy."""
+    text = (EXAMPLES / script).read_text()
+    assert 'parser.add_argument("--mode", choices=["sync", "async", "geo"], default="async"' in text
+    assert 'parser.add_argument("--k_steps", type=int, default=' in text
+    assert 'modes = {"sync": flota.Sync(), "async": flota.Async(), "geo": flota.Geo(k_steps=arguments.k_steps)}' in text
+    assert len(text.splitlines()) <= 250
+    assert script in (EXAMPLES / "README.md").read_text()

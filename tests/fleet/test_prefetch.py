@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -76,6 +77,31 @@ def test_columns_and_jagged_features_are_found_in_batches_of_any_size():
         ahead = trained(batches(8), ahead=True)
     for mine, plain in zip(ahead, trained(batches(8), ahead=False), strict=True):
         assert torch.equal(mine, plain)
+
+
+def test_columns_of_a_matrix_that_the_batch_does_not_have_are_found():
+    """As those of a data set's features that have one id a sample, where others have many."""
+    reset_names()
+    module = local(EmbeddingCollection(["a", "b", "c"], 3, init=Uniform(-1, 1)))
+    trainer = threading.current_thread()
+    routed_here = []
+    store = module.weight.store
+
+    def route(keys, route=store.route):
+        if threading.current_thread() is trainer:
+            routed_here.append(len(keys))
+        return route(keys)
+
+    store.route = route
+    hidden = [torch.arange(30 * n, 30 * n + 2 * size).reshape(size, 2) for n, size in enumerate(range(3, 9))]
+    batches = [{"a": ids[:, 0], "b": ids[:, 1], "c": (ids.flatten() % 7, torch.arange(len(ids)))} for ids in hidden]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for batch in flota.prefetch(batches, module):
+            module(batch)
+    # The second batch, of 16 keys, may have been read before the first one's lookup was known.
+    assert routed_here[0] == 12
+    assert routed_here[1:] in ([], [16])
 
 
 def local(module):

@@ -144,7 +144,12 @@ class _View:
 
 
 def _is_whole(part: torch.Tensor, leaf: torch.Tensor) -> bool:
-    return part.dtype == leaf.dtype and part.numel() == leaf.numel() and part.is_contiguous() and leaf.is_contiguous()
+    """Of two that begin at the same number. A leaf may be a column of a matrix that the batch does not have: those of
+    features with one id a sample are, in data sets where others have many."""
+    if part.dtype != leaf.dtype or part.numel() != leaf.numel():
+        return False
+    same = part.shape == leaf.shape and part.stride() == leaf.stride()
+    return same or (part.is_contiguous() and leaf.is_contiguous())
 
 
 @dataclass(frozen=True)
