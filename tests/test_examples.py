@@ -143,16 +143,14 @@ def learnt_alone(tmp_path_factory):
     return learnt_alone
 
 
-def assert_near_the_truth(script, found, best):
-    if script == "matrix_factorisation.py":
-        assert best < found < 1.25 * best, "an error"
-    else:
-        assert 0.9 * best < found < best
+def assert_near_the_truth(script, found, best, share):
+    """At least this share of what there is to learn; an error is so much larger at most."""
+    assert best < found < best / share if script == "matrix_factorisation.py" else share * best < found < best
 
 
 @pytest.mark.parametrize("script", TRUTHS)
 def test_an_example_learns_most_of_what_there_is_to_learn(learnt_alone, script):
-    assert_near_the_truth(script, *learnt_alone(script))
+    assert_near_the_truth(script, *learnt_alone(script), share=0.87)
 
 
 @pytest.mark.parametrize(("script", "mode"), list(product(TRUTHS, MODES)))
@@ -164,7 +162,7 @@ def test_an_example_learns_as_much_in_every_mode(tmp_path, learnt_alone, script,
     if mode == "sync" and script != "two_tower.py":  # a worker's negatives there are those of its own batch
         assert found == pytest.approx(alone, abs=2e-3), "the same training as one process's"
     else:
-        assert_near_the_truth(script, found, best)
+        assert_near_the_truth(script, found, best, share=0.8)
 
 
 def test_matrix_factorisation_ranks_what_users_like(tmp_path):
