@@ -276,8 +276,8 @@ class Fleet(Persistence):
         return self._restart
 
     def stop_worker(self) -> None:
-        """Ends this worker's part. The servers stop when all workers have. Where they are gone already, that is an error,
-        and this worker's part has ended all the same: the process may begin another job."""
+        """Ends this worker's part. The servers stop when all workers have. Where they are gone already, that is a
+        ``ServerUnavailable``, and this worker's part has ended all the same: the process may begin another job."""
         close_passes()  # what this worker has not trained others may be waiting for
         try:
             self._part_from_others()
