@@ -135,6 +135,8 @@ def read(path: Path, seed: int) -> Taken:
     ids = torch.cat([batch.ids for batch in dataset]).numpy()
     users, user = np.unique(ids[:, 0], return_inverse=True)
     items, item = np.unique(ids[:, 1], return_inverse=True)
+    if len(users) == len(ids):
+        raise SystemExit(f"{path}: each user has one item, so that none could be kept back to test with")
     return Taken(np.stack([user, item], axis=1), np.zeros_like(users), np.zeros_like(items), seed)
 
 
@@ -146,7 +148,7 @@ def recalls(model: TwoTower, taken: Taken, k: int) -> list[float]:
     items = model.item(taken.items(np.arange(len(taken.kind))))
     own = np.arange(len(taken.tested))[flota.worker_index() :: flota.worker_num()]
     counts = np.zeros(3 if taken.truth is None else 4)
-    for tested in np.array_split(own, -(-len(own) // 512)):
+    for tested in (own[begin : begin + 512] for begin in range(0, len(own), 512)):
         users = taken.tested[tested]
         scores = (model.user(taken.users(users)) @ items.T).numpy()
         rankings = [scores, np.broadcast_to(taken.counts.astype(np.float32), scores.shape)]
@@ -213,7 +215,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--plain", action="store_true", help="without the correction for popular items")
     parser.add_argument("--taken", type=Path, help="a CSV file with columns userId and movieId")
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if not 1 < arguments.each < arguments.items:
+        parser.error("--each must be 2 or more, for one is kept back, and less than --items")
+    return arguments
 
 
 if __name__ == "__main__":
