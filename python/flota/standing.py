@@ -66,6 +66,10 @@ class Standing:
     points: deque[_Point] = field(default_factory=deque)
     last: dict[str, Any] = field(default_factory=dict)  # the last note
 
+    def begin(self, mode: str, in_flight: Callable[[], int] | None) -> None:
+        """A job begins: a process may have several, one after another."""
+        self.__dict__.update(Standing(phase="connected", mode=mode, in_flight=in_flight).__dict__)
+
     def stepped(self, step: int, samples: int, loss: SupportsFloat | None, learning_rate: float | None) -> None:
         self.phase = "training"
         self.step = step

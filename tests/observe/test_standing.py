@@ -89,6 +89,17 @@ def test_shares_are_of_the_time_since_the_notes_before(worker):
     assert sum(shares.values()) == pytest.approx(1.0, abs=0.01)
 
 
+def test_another_job_of_the_process_begins_anew(worker):
+    worker.stepped(7, 100, 0.5, 0.1)
+    worker.measured(auc=0.7)
+    worker.note()
+    worker.begin("async", lambda: 3)
+    note = worker.note()
+    assert (note["step"], note["samples"], note["loss"], note["metrics"]) == (0, 0, None, {})
+    assert (note["phase"], note["mode"], note["in_flight"]) == ("connected", "async", 3)
+    assert "samples_per_second" not in note
+
+
 def test_a_note_fits_its_place(worker):
     worker.lease = "x" * 10_000
     worker.place = Place("p" * 10_000, 1, 10, 5, time.monotonic())

@@ -181,10 +181,11 @@ class Fleet(Persistence):
         """From here on people who look on see this worker."""
         if not config.observed():
             return
-        standing.mode, standing.phase = mode.name, "connected"
-        communicator = optimizer.communicator
+        communicator, in_flight = optimizer.communicator, None
         if isinstance(communicator, AsyncCommunicator):
-            standing.in_flight = lambda: optimizer.steps - communicator.applied(optimizer.steps)
+            applied = communicator.applied
+            in_flight = lambda: optimizer.steps - applied(optimizer.steps)  # noqa: E731 (it is told, not called here)
+        standing.begin(mode.name, in_flight)
         self._teller = Teller(client, self.placement.index)
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
