@@ -85,9 +85,8 @@ def _chart(chart: Chart, y_ticks: Sequence[float]) -> list[str]:
     parts.append(f'<path class="axis" d="M{LEFT} {bottom}H{WIDTH - RIGHT}"/>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{bottom + 34}" text-anchor="middle">{escape(chart.x)}</text>')
-    parts.append(
-        f'<text transform="translate(13 {(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">{escape(chart.y)}</text>'
-    )
+    turned = f"translate(13 {(TOP + bottom) / 2}) rotate(-90)"
+    parts.append(f'<text transform="{turned}" text-anchor="middle">{escape(chart.y)}</text>')
     for number, line in enumerate(chart.lines):
         way = "L".join(f"{across(x):.1f} {down(y):.1f}" for x, y in line.points)
         parts.append(f'<path class="line l{number}" d="M{way}"/>')

@@ -1,12 +1,13 @@
 """Loss against time and against samples in sync, async and geo mode: the pictures of docs/modes.md.
 
-One server, two workers, one epoch of generated Criteo-like clicks in files, read as any job reads them: in async and geo
-mode the workers lease pieces of them, in sync mode each has its half. The click-through model of
+One server, two workers, one epoch of generated Criteo-like clicks in files, read as any job reads them: in async and
+geo mode the workers lease pieces of them, in sync mode each has its half. The click-through model of
 ``benchmarks/accuracy.py`` at half its width, batches of 256 for each worker, Adagrad; nothing differs but the mode.
 Each batch's loss is taken before its step, so it is always of samples that no worker has trained on.
 
-Twice: with workers as equal as two cores make them, and with worker 1 asleep for ``--slow`` milliseconds in each step,
-as one whose host has other work. Of ``--rounds`` rounds, in which the modes take turns, the fastest of each mode is shown.
+Twice: with workers as equal as two cores make them, and with worker 1 asleep for ``--slow`` milliseconds in each
+step, as one whose host has other work. Of ``--rounds`` rounds, in which the modes take turns, the fastest of each mode
+is shown.
 """
 
 from __future__ import annotations
