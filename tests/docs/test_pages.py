@@ -1,0 +1,23 @@
+"""What the pages of the documentation tell readers to do is done, in the order in which they would do it."""
+
+import pytest
+from blocks import blocks_of, pages
+from checked import CHECKED, ON_CLUSTER, ON_HOSTS
+from running import run_page
+
+
+def blocks_to_run(page):
+    aside = {*CHECKED, *ON_HOSTS, *ON_CLUSTER}
+    return [block for block in blocks_of(page) if (page, block.first_line) not in aside]
+
+
+def runs(block):
+    return block.language in ("python", "sh") or block.is_transcript
+
+
+PAGES = [page for page in pages() if any(runs(block) for block in blocks_to_run(page))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_does_what_it_says(page, tmp_path):
+    run_page(blocks_to_run(page), tmp_path)
