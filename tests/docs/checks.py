@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import pytest
 import yaml
 from blocks import ROOT, Block
 
@@ -146,6 +148,22 @@ def renders(block: Block) -> None:
         assert objects, block.where
         for thing in objects:
             kubernetes_validate.validate(thing, "1.37", strict=True)
+
+
+def kubectl_creates_it(block: Block) -> None:
+    """The whole block is run, but kubectl keeps to itself what it would send."""
+    assert block.text.count("kubectl create ") == 1, block.where
+    if shutil.which("kubectl") is None:
+        pytest.skip("not installed: kubectl (make cluster-tests installs it)")
+    text = block.text.replace("kubectl create ", "kubectl create --dry-run=client ")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text], cwd=folder, env={**os.environ, "PATH": path},
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0, f"{block.where}: {done.stderr}"
+    assert "created (dry run)" in done.stdout
 
 
 def yaml_reads_it(block: Block) -> None:

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,24 @@ _VARIES = re.compile(r"\b[0-9a-f]{12,}\b|\d[\d,.:]*(?:e[-+]\d+)?")
 _PATH = re.compile(r"(?<![\w/])/[\w./-]*/")
 
 
-def run_page(blocks: Sequence[Block], folder: Path, **settings: str) -> None:
-    """Runs these blocks of one page in their order, and compares what is marked so with what was printed."""
+def run_page(
+    blocks: Sequence[Block],
+    folder: Path,
+    *,
+    files: Mapping[str, str] | None = None,
+    alone: bool = True,
+    **settings: str,
+) -> None:
+    """Runs these blocks of one page in their order, and compares what is marked so with what was printed. ``files`` are
+    in the folder beforehand; ``settings`` are in the environment."""
     place = folder / "page"
     place.mkdir()
     for name in _LINKS:
         (place / name).symlink_to(ROOT / name)
+    for name, text in (files or {}).items():
+        (place / name).write_text(text)
     for part in _parts(blocks):
-        _run_part(part, place, settings)
+        _run_part(part, place, _alone() if alone else [], settings)
     for shown, log in _shown(blocks):
         compare(shown, (folder / log).read_text(errors="replace"))
 
@@ -53,12 +63,12 @@ def _parts(blocks: Sequence[Block]) -> Iterator[list[Block]]:
         yield part
 
 
-def _run_part(part: Sequence[Block], place: Path, settings: dict[str, str]) -> None:
+def _run_part(part: Sequence[Block], place: Path, within: Sequence[str], settings: dict[str, str]) -> None:
     steps = [step for block in part for step in steps_of(block)]
     if not steps:
         return
     done = subprocess.run(
-        [*_alone(), sys.executable, str(Path(__file__).with_name("session.py"))],
+        [*within, sys.executable, str(Path(__file__).with_name("session.py"))],
         input=json.dumps(steps), cwd=place, env=_environment(place, settings), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
     )  # fmt: skip
