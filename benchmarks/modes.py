@@ -107,7 +107,8 @@ def curve(steps: Steps) -> list[tuple[float, int, float]]:
 
 
 def draw(best: dict[str, Steps], what: str) -> str:
-    curves = {mode: curve(steps) for mode, steps in best.items()}
+    # The first window is of models that know nothing yet, and would take most of the height.
+    curves = {mode: curve(steps)[1:] for mode, steps in best.items()}
     by_time = [Line(mode, [(t, loss) for t, _, loss in points]) for mode, points in curves.items()]
     by_samples = [Line(mode, [(n / 1000, loss) for _, n, loss in points]) for mode, points in curves.items()]
     charts = [

@@ -21,6 +21,7 @@ TREE_PAGES = ["README.md", "examples/README.md", "CONTRIBUTING.md"]
 MARKS = {
     "after": "text of around/NAME that stands before the block's own",
     "file": "the block is this file of the page's folder; other blocks, or `then`, run it",
+    "near": "with `output`: numbers are compared, too, and may be 5 % apart",
     "new": "Python begins anew, in another process",
     "output": "the block is compared with what was printed, but for lines that begin with these words: format,data",
     "retry": "commands are given again until they succeed",

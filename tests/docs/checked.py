@@ -168,6 +168,7 @@ ON_HOSTS: dict[tuple[str, str], str] = {
         "docs/clusters/by_hand.md",
         "flota launch --servers=h1:6170,h2:6170 --workers=h1:6171,h2:6171,h3:6171 train.py",
     ): "the same command on each host",
+    ("docs/tutorial.md", "mkdir -p clicks && cp train.py clicks/"): "the tutorial's last step, by SSH",
     (
         "docs/security.md",
         "python -c 'import secrets; print(secrets.token_hex(32))' > secret",

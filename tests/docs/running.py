@@ -26,6 +26,7 @@ _LINKS = ("examples", "benchmarks", "deploy")
 _JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "KUBECONFIG")
 # Numbers, times, and names that are made of them differ from run to run.
 _VARIES = re.compile(r"\b[0-9a-f]{12,}\b|\d[\d,.:]*(?:e[-+]\d+)?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _PATH = re.compile(r"(?<![\w/])/[\w./-]*/")
 
 
@@ -104,7 +105,9 @@ def steps_of(block: Block) -> Iterator[dict[str, Any]]:
     where = {"where": block.where, "log": log_of(block)}
     if "with" in block.marks:
         yield {**where, "log": f"{log_of(block)}-with", **_shell([_put(AROUND / block.marks["with"])])}
-    if "file" in block.marks:
+    if block.language == "diff" and "file" in block.marks:
+        yield {**where, **_python([_changing(block)])}
+    elif "file" in block.marks:
         yield {**where, "log": f"{log_of(block)}-file", **_python([_writing(block)])}
     elif block.language == "python":
         before = [_around(block)] if "after" in block.marks else []
@@ -137,6 +140,16 @@ def _writing(block: Block) -> dict[str, Any]:
         compile(text, block.where, "exec")
     writing = f"import pathlib\npathlib.Path({name!r}).write_text({text!r})"
     return {"name": "file=", "line": 1, "text": writing}
+
+
+def _changing(block: Block) -> dict[str, Any]:
+    name = block.marks["file"]
+    here = str(Path(__file__).parent)
+    changing = (
+        f"import pathlib, sys\nsys.path.append({here!r})\nfrom patching import patched\nfile = pathlib.Path({name!r})\n"
+        f"file.write_text(patched(file.read_text(), {block.text!r}, {block.where!r}))"
+    )
+    return {"name": "file=", "line": 1, "text": changing}
 
 
 def _python(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -176,16 +189,24 @@ def _shown(blocks: Sequence[Block]) -> Iterator[tuple[Block, str]]:
 
 def compare(shown: Block, printed: str) -> None:
     """Every line that the page shows was printed, in this order; other lines may have been printed between them.
-    Numbers, folders, and how many spaces there are do not matter, nor do the page's lines of dots."""
-    printed_lines = [_even(line) for line in printed.split("\n")]
+    Numbers (unless the mark says ``near``), folders, and how many spaces there are do not matter, nor do the page's
+    lines of dots."""
+    originals, near = printed.split("\n"), "near" in shown.marks
+    printed_lines = [_even(line) for line in originals]
     begin, others = 0, tuple(word for word in shown.marks["output"].split(",") if word)
     for line in shown.text.split("\n"):
         wanted = _even(line)
         if not wanted or wanted in ("…", "...") or line.startswith("$ ") or line.strip().startswith(others or "\0"):
             continue
-        found = next((i for i in range(begin, len(printed_lines)) if printed_lines[i] == wanted), None)
+        lines = range(begin, len(printed_lines))
+        found = next((i for i in lines if printed_lines[i] == wanted and (not near or _near(line, originals[i]))), None)
         assert found is not None, f"{shown.where} shows a line that was not printed:\n{line}\n--- printed:\n{printed}"
         begin = found + 1
+
+
+def _near(line: str, printed: str) -> bool:
+    pairs = zip(_NUMBER.findall(line), _NUMBER.findall(printed), strict=True)
+    return all(abs(float(a) - float(b)) <= 0.05 * abs(float(a)) for a, b in pairs)
 
 
 def _even(line: str) -> str:

@@ -23,6 +23,11 @@ def test_every_block_is_in_a_class():
     assert not unknown, "say what reads such blocks, in READERS of tests/docs/checks.py"
 
 
+def test_a_diff_is_applied_or_says_that_it_is_only_shown():
+    loose = [block.where for block in BLOCKS.values() if block.language == "diff" and "file" not in block.marks]
+    assert not loose, "give them a mark file=, so that they are applied"
+
+
 def test_lists_of_blocks_name_blocks_that_are_there():
     gone = [f"{page}: {line}" for page, line in ASIDE if (page, line) not in BLOCKS]
     assert not gone, "their first lines have changed: bring tests/docs/checked.py up to date"

@@ -9,9 +9,11 @@ import pytest
 from blocks import blocks_of
 from checked import ON_HOSTS
 from hosts import Hosts, missing
-from running import AROUND
+from patching import patched
+from running import AROUND, compare
+from sshd import Cluster
 
-LACKS = missing()
+LACKS = missing("sshd")
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=LACKS or "all is there")
 COPY = "# copy both to each host"  # what stands before it is done on one host, what stands after it on each
 
@@ -44,3 +46,27 @@ def test_the_same_commands_on_each_host_are_one_job(hosts, tmp_path, environment
     assert [launch.wait(90) for launch in launches] == [0] * count, launches[0].output + launches[1].output
     for i in range(count):
         assert f"worker {i} of {count} on h{i + 1}\n" in (folder / f"log/workerlog.{i}").read_text()
+
+
+def script_of(page, name):
+    """The file as a reader has it who has made all changes of the page."""
+    text = ""
+    for block in blocks_of(page):
+        if block.marks.get("file") == name:
+            text = patched(text, block.text, block.where) if block.language == "diff" else block.text + "\n"
+    return text
+
+
+def test_the_tutorial_ends_on_three_hosts(tmp_path, environment):
+    page = "docs/tutorial.md"
+    blocks = blocks_of(page)
+    (place,) = [i for i, block in enumerate(blocks) if (page, block.first_line) in ON_HOSTS]
+    private = ("/root/.ssh", "/root/flota-jobs")
+    with Hosts(tmp_path / "hosts", 3, private=private) as hosts:
+        cluster = Cluster(hosts, tmp_path / "work")
+        (cluster.folder / "train.py").write_text(script_of(page, "train.py"))
+        said = cluster.head.run(
+            ["bash", "-euo", "pipefail", "-c", blocks[place].text],
+            cwd=cluster.folder, env={**environment, "HOME": "/root"}, timeout=110,
+        )  # fmt: skip
+    compare(blocks[place + 1], said)

@@ -12,7 +12,7 @@ def blocks_to_run(page):
 
 
 def runs(block):
-    return block.language in ("python", "sh") or block.is_transcript
+    return block.language in ("python", "sh") or block.is_transcript or "file" in block.marks
 
 
 PAGES = [page for page in pages() if any(runs(block) for block in blocks_to_run(page))]
