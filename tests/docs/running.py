@@ -26,6 +26,7 @@ _LINKS = ("examples", "benchmarks", "deploy")
 _JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "KUBECONFIG")
 # Numbers, times, and names that are made of them differ from run to run.
 _VARIES = re.compile(r"\b[0-9a-f]{12,}\b|\d[\d,.:]*(?:e[-+]\d+)?")
+_LOGGED = re.compile(r"^INFO \S+ \S+ launch\] ")  # when the launch said a line; pages leave it out
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _PATH = re.compile(r"(?<![\w/])/[\w./-]*/")
 
@@ -210,4 +211,4 @@ def _near(line: str, printed: str) -> bool:
 
 
 def _even(line: str) -> str:
-    return " ".join(_VARIES.sub("#", _PATH.sub("", line)).split())
+    return " ".join(_VARIES.sub("#", _PATH.sub("", _LOGGED.sub("", line))).split())
