@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TREE_PAGES = ["README.md", "examples/README.md", "CONTRIBUTING.md"]
+# README.zh-CN.md has the blocks of README.md: test_readme_languages.py sees to that.
+TREE_PAGES = ["README.md", "examples/README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
 
 # Word of a mark: what it is.
 MARKS = {

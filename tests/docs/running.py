@@ -7,12 +7,14 @@ nothing outlives the page.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from typing import Any
 from blocks import ROOT, Block
 
 AROUND = Path(__file__).with_name("around")
-SECONDS = 110  # that a page may take
+SECONDS = 165.0  # that a page may take; pytest ends the process after 180
 _LINKS = ("examples", "benchmarks", "deploy")
 # What the environment of whoever runs the tests may say about jobs.
 _JOB_NAMES = ("FLOTA_", "PADDLE_", "FLAGS_", "POD_IP", "TRAINING_ROLE", "KUBECONFIG")
@@ -36,7 +38,7 @@ def run_page(
     folder: Path,
     *,
     files: Mapping[str, str] | None = None,
-    alone: bool = True,
+    cut_off: bool = True,
     **settings: str,
 ) -> None:
     """Runs these blocks of one page in their order, and compares what is marked so with what was printed. ``files`` are
@@ -47,8 +49,9 @@ def run_page(
         (place / name).symlink_to(ROOT / name)
     for name, text in (files or {}).items():
         (place / name).write_text(text)
+    deadline = time.monotonic() + SECONDS
     for part in _parts(blocks):
-        _run_part(part, place, _alone() if alone else [], settings)
+        _run_part(part, place, alone() if cut_off else [], settings, deadline - time.monotonic())
     for shown, log in _shown(blocks):
         compare(shown, (folder / log).read_text(errors="replace"))
 
@@ -65,19 +68,22 @@ def _parts(blocks: Sequence[Block]) -> Iterator[list[Block]]:
         yield part
 
 
-def _run_part(part: Sequence[Block], place: Path, within: Sequence[str], settings: dict[str, str]) -> None:
+def _run_part(
+    part: Sequence[Block], place: Path, within: Sequence[str], settings: dict[str, str], seconds: float
+) -> None:
     steps = [step for block in part for step in steps_of(block)]
     if not steps:
         return
     done = subprocess.run(
         [*within, sys.executable, str(Path(__file__).with_name("session.py"))],
         input=json.dumps(steps), cwd=place, env=_environment(place, settings), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
+        stderr=subprocess.STDOUT, text=True, timeout=seconds,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 
-def _alone() -> list[str]:
+@functools.cache
+def alone() -> list[str]:
     """What cuts a command off; without it where this machine has none of it, and then ports may be in use."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     words = ["unshare", *user, "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]

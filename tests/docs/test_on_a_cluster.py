@@ -20,7 +20,7 @@ def test_kubectl_takes_what_the_page_gives_it(tmp_path):
     assert len(blocks) == len(ON_CLUSTER)
     with KubernetesApi(tmp_path) as api:
         # Beside the API server, which is in this process: not cut off from it.
-        run_page(blocks, tmp_path, files={"train.py": "print()"}, alone=False, KUBECONFIG=str(api.kubeconfig))
+        run_page(blocks, tmp_path, files={"train.py": "print()"}, cut_off=False, KUBECONFIG=str(api.kubeconfig))
         made = sorted(api.objects)
     assert ("statefulsets", "train-server") in made
     assert ("jobs", "train-worker") in made

@@ -18,6 +18,7 @@ def runs(block):
 PAGES = [page for page in pages() if any(runs(block) for block in blocks_to_run(page))]
 
 
+@pytest.mark.timeout(175)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_does_what_it_says(page, tmp_path):
     run_page(blocks_to_run(page), tmp_path)
