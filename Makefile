@@ -51,7 +51,8 @@ demo: $(PACKAGE) ## train wide & deep with one server and two workers (ARGS="--m
 	  'examples/README.md: this and other examples, alone and with servers; README.md: all the rest'
 
 docs: $(DEPS) ## build the documentation's site in build/site; a page or link that is wrong is an error (ARGS=serve: shows it)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(strip $(ARGS)),$(ARGS),build --quiet)
+	@test -x $(BIN)/mkdocs || { echo 'make docs: mkdocs-material needs Python 3.11.5 or newer; set up with such a one: make distclean, make setup PYTHON=…'; exit 1; }
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(strip $(ARGS)),$(ARGS),build)
 
 bench: $(PACKAGE) ## run every benchmark
 	@scripts/setup target flota_bench

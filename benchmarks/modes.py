@@ -31,6 +31,7 @@ from flota.data.synthetic import Clicks
 
 DIM, WIDTH, BATCH = 10, 200, 256
 MODES = ("sync", "async", "geo")
+CASES = {"equal": "equal workers", "slow": "one slow worker"}
 WINDOW = 16_384  # samples that a point of a line is the mean of
 
 Steps = list[tuple[float, int, float]]  # when, of how many samples, their mean loss
@@ -124,6 +125,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--k_steps", type=int, default=20, help="of geo (default: %(default)s)")
     parser.add_argument("--slow", type=float, default=20.0, help="milliseconds (default: %(default)s)")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--pictures", type=Path, help="folder to write modes-equal.svg and modes-slow.svg to")
     for name in ("--mode", "--data", "--out"):
         parser.add_argument(name, help=argparse.SUPPRESS)
@@ -134,7 +136,8 @@ def main() -> None:
     results: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory() as folder:
         Clicks(arguments.rows).write(folder, files=8)
-        for name, what, slow in (("equal", "equal workers", 0.0), ("slow", "one slow worker", arguments.slow)):
+        for name in arguments.cases:
+            what, slow = CASES[name], arguments.slow if name == "slow" else 0.0
             runs: dict[str, list[Steps]] = {mode: [] for mode in MODES}
             for _ in range(arguments.rounds):
                 for mode in MODES:

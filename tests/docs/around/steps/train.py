@@ -10,7 +10,7 @@ import flota
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=1)
-parser.add_argument("--steps", type=int, default=400)
+parser.add_argument("--steps", type=int, default=1500)
 parser.add_argument("--seconds", type=float, default=0.1, help="that a step takes beside its work")
 arguments = parser.parse_args()
 
