@@ -26,6 +26,7 @@ MARKS = {
     "new": "Python begins anew, in another process",
     "output": "the block is compared with what was printed, but for lines that begin with these words: format,data",
     "retry": "commands are given again until they succeed",
+    "same": "the block is this file of the folder, as earlier blocks have left it",
     "serves": "this command of the block, from 1 on, runs until the others have ended",
     "status": "exit status of the block, or of each of its commands: 0,1",
     "then": "a command that is run after the block",

@@ -116,6 +116,8 @@ def steps_of(block: Block) -> Iterator[dict[str, Any]]:
         yield {**where, **_python([_changing(block)])}
     elif "file" in block.marks:
         yield {**where, "log": f"{log_of(block)}-file", **_python([_writing(block)])}
+    elif "same" in block.marks:
+        yield {**where, **_python([_comparing(block)])}
     elif block.language == "python":
         before = [_around(block)] if "after" in block.marks else []
         yield {**where, **_python([*before, {"name": block.page, "line": block.line, "text": block.text}])}
@@ -157,6 +159,15 @@ def _changing(block: Block) -> dict[str, Any]:
         f"file.write_text(patched(file.read_text(), {block.text!r}, {block.where!r}))"
     )
     return {"name": "file=", "line": 1, "text": changing}
+
+
+def _comparing(block: Block) -> dict[str, Any]:
+    name = block.marks["same"]
+    comparing = (
+        f"import pathlib\nfound = pathlib.Path({name!r}).read_text()\n"
+        f"assert found.strip() == {block.text.strip()!r}, 'the changes of the page make another file:\\n' + found"
+    )
+    return {"name": "same=", "line": 1, "text": comparing}
 
 
 def _python(parts: list[dict[str, Any]]) -> dict[str, Any]:

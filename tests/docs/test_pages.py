@@ -7,8 +7,16 @@ from running import run_page
 
 
 def blocks_to_run(page):
-    aside = {*CHECKED, *ON_HOSTS, *ON_CLUSTER}
-    return [block for block in blocks_of(page) if (page, block.first_line) not in aside]
+    aside, chosen, left_out = {*CHECKED, *ON_HOSTS, *ON_CLUSTER}, [], False
+    for block in blocks_of(page):
+        if (page, block.first_line) in aside:
+            left_out = True
+        elif runs(block):
+            left_out = False
+        # Nor is the output compared of what was left out.
+        if not left_out:
+            chosen.append(block)
+    return chosen
 
 
 def runs(block):
