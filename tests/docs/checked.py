@@ -59,6 +59,16 @@ CHECKED: dict[tuple[str, str], Checked] = {
         (bash_reads_it, flags_are_taken),
         "tests/engines/test_ssh.py::test_the_example_learns_on_three_hosts_what_it_learns_on_one",
     ),
+    ("docs/elastic.md", "$ flota scale --workers 5"): Checked(
+        "it shows a job on three hosts",
+        (flags_are_taken,),
+        "tests/engines/test_ssh.py::test_workers_come_and_go_by_the_head_and_every_sample_is_trained_once",
+    ),
+    ("docs/clusters/ray.md", "$ flota scale --workers 3"): Checked(
+        _RAY,
+        (flags_are_taken,),
+        "tests/engines/test_ray_scale.py::test_a_job_grows_over_the_nodes_as_there_is_room_and_shrinks_and_trains_every_sample_once",
+    ),
     ("docs/clusters/ssh.md", "defaults: {user: trainer, key: ~/.ssh/cluster}"): Checked(
         "these hosts are nowhere: the reader of hosts.yaml reads it", (hosts_are_read,)
     ),

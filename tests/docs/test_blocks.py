@@ -31,6 +31,9 @@ def test_a_diff_is_applied_or_says_that_it_is_only_shown():
 def test_lists_of_blocks_name_blocks_that_are_there():
     gone = [f"{page}: {line}" for page, line in ASIDE if (page, line) not in BLOCKS]
     assert not gone, "their first lines have changed: bring tests/docs/checked.py up to date"
+    everywhere = [(block.page, block.first_line) for page in pages() for block in blocks_of(page)]
+    alike = [f"{page}: {line}" for page, line in ASIDE if everywhere.count((page, line)) > 1]
+    assert not alike, "two blocks begin so: let the first line of one of them differ"
     twice = sorted({*CHECKED} & {*ON_HOSTS, *ON_CLUSTER} | {*ON_HOSTS} & {*ON_CLUSTER})
     assert not twice
 
