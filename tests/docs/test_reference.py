@@ -59,6 +59,11 @@ def says(thing):
     return bool(text)
 
 
+def test_every_directive_is_one():
+    for name, text in REFERENCE.items():
+        assert text.count(":::") == len(_ENTRY.findall(text)), f"docs/api/{name}: a ::: that is not alone on its line"
+
+
 @pytest.mark.parametrize(("path", "options"), entries(), ids=[path for path, _ in entries()])
 def test_what_the_reference_shows_has_docstrings(path, options):
     thing = found(path)
