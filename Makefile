@@ -12,7 +12,7 @@ PACKAGE := build/.stamp-package
 FORMATTED = $(shell find native tests/native tests/fuzz benchmarks/native -name '*.h' -o -name '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-native test-python cluster-tests check check-ruff check-mypy check-clang-format check-layers \
+.PHONY: help setup demo docs test test-native test-python cluster-tests check check-ruff check-mypy check-clang-format check-layers \
         format stubs bench failures chaos sanitize wheel clean distclean FORCE
 
 help: ## list the targets
@@ -49,6 +49,10 @@ demo: $(PACKAGE) ## train wide & deep with one server and two workers (ARGS="--m
 	  'the logs of each process are in build/demo' \
 	  'make demo ARGS="--mode sync", or "--mode geo": the other modes' \
 	  'examples/README.md: this and other examples, alone and with servers; README.md: all the rest'
+
+docs: $(DEPS) ## build the documentation's site in build/site; a page or link that is wrong is an error (ARGS=serve: shows it)
+	@test -x $(BIN)/mkdocs || { echo 'make docs: mkdocs-material needs Python 3.11.5 or newer; set up with such a one: make distclean, make setup PYTHON=…'; exit 1; }
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(strip $(ARGS)),$(ARGS),build)
 
 bench: $(PACKAGE) ## run every benchmark
 	@scripts/setup target flota_bench

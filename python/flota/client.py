@@ -102,6 +102,7 @@ class Client:
 
     @property
     def timeout(self) -> float:
+        """The deadline, in seconds, of calls that get none of their own."""
         return self._session.timeout
 
     @property
@@ -115,6 +116,7 @@ class Client:
 
     @property
     def worker(self) -> int:
+        """The name under which servers know this client's pushes."""
         return self._session.native.worker
 
     @property
@@ -123,6 +125,7 @@ class Client:
 
     @property
     def servers(self) -> int:
+        """How many servers there are."""
         return self._session.native.servers
 
     def create_sparse_table(
@@ -259,6 +262,7 @@ class Client:
         return late
 
     def statistics(self, timeout: float | None = None) -> list[ServerStatistics]:
+        """What each server counts, in the order of the servers."""
         servers = []
         for endpoint, entries in self._session.native.statistics(self._session.time(timeout)):
             values: dict[str, int] = {}

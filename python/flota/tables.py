@@ -78,6 +78,7 @@ class Future(Generic[T]):
         return self._value
 
     def done(self) -> bool:
+        """Whether the answer is there, so that ``result`` would not wait."""
         return self._pending.done()
 
 
@@ -101,6 +102,7 @@ class _Table:
 
     @property
     def name(self) -> str:
+        """What the table was made under."""
         return self._table.spec.name
 
     @property
@@ -152,6 +154,7 @@ class SparseTable(_Table):
 
     @property
     def dim(self) -> int:
+        """How many weights a row has."""
         return self._table.spec.dim
 
     def pull(self, keys: Keys, *, create: bool = True, out: Array | None = None, timeout: float | None = None) -> Array:
@@ -347,6 +350,7 @@ class DenseTable(_Table):
 
     @property
     def blocks(self) -> int:
+        """Into how many blocks the parameter is cut."""
         return len(self._table.spec.blocks)
 
     def pull(self, *, out: Array | None = None, timeout: float | None = None) -> Array:

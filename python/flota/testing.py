@@ -152,9 +152,11 @@ class LocalCluster:
 
     @property
     def endpoints(self) -> list[str]:
+        """host:port of each server: what ``flota.Client`` takes."""
         return [server.endpoint for server in self.servers]
 
     def start(self) -> None:
+        """Starts the servers, and returns when all of them listen; ``with`` does so by itself."""
         deadline = time.monotonic() + self.timeout
         try:
             for server in self.servers:
@@ -171,6 +173,7 @@ class LocalCluster:
         return client
 
     def crash(self, index: int) -> None:
+        """Kills a server (SIGKILL): what it had in memory is gone."""
         self.servers[index].crash()
 
     def restart(self, index: int) -> None:
@@ -178,12 +181,15 @@ class LocalCluster:
         self.servers[index].start(self.timeout)
 
     def pause(self, index: int) -> None:
+        """Stops a server in its tracks (SIGSTOP): connections stay, and nothing answers."""
         self.servers[index].pause()
 
     def resume(self, index: int) -> None:
+        """Lets a paused server go on."""
         self.servers[index].resume()
 
     def stop(self) -> None:
+        """Closes the clients and ends the servers; ``with`` does so by itself."""
         for client in self._clients:
             client.close()
         self._clients.clear()

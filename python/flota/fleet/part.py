@@ -33,18 +33,23 @@ class Part:
         return self._placement
 
     def is_worker(self) -> bool:
+        """Whether this process trains. True also where there is no job, and it holds the tables itself."""
         return self.placement.role == Role.WORKER
 
     def is_server(self) -> bool:
+        """Whether this process is a server: it calls ``init_server`` and ``run_server``, and trains nothing."""
         return self.placement.role == Role.SERVER
 
     def is_first_worker(self) -> bool:
+        """Whether this is worker 0, which prints and saves for all."""
         return self.is_worker() and self.placement.index == 0
 
     def worker_index(self) -> int:
+        """This worker's place among the workers, from 0; -1 on a server."""
         return self.placement.index if self.is_worker() else -1
 
     def server_index(self) -> int:
+        """This server's place among the servers, from 0; -1 on a worker."""
         return self.placement.index if self.is_server() else -1
 
     def worker_num(self) -> int:
@@ -58,12 +63,15 @@ class Part:
         return self._member
 
     def server_num(self) -> int:
+        """How many servers the job has; 0 where there is no job."""
         return self.placement.server_num
 
     def worker_endpoints(self) -> list[str]:
+        """host:port of every worker, in their order; empty where the environment names none."""
         return list(self.placement.worker_endpoints)
 
     def server_endpoints(self) -> list[str]:
+        """host:port of every server, in their order."""
         return list(self.placement.server_endpoints)
 
     @property

@@ -118,6 +118,7 @@ class DistributeTranspilerConfig(Options):
         return Async(max_staleness=0) if self.half_async else Async()
 
     def as_strategy(self) -> DistributedStrategy:
+        """The same settings in the form of 2.x."""
         return DistributedStrategy(
             self.training,
             split_method=self.split_method,

@@ -87,6 +87,7 @@ class Clicks:
 
     @property
     def id_count(self) -> int:
+        """How many ids there are: they are the numbers below it."""
         return sum(self.sizes)
 
     def split(self, test: float = 0.1) -> tuple[Clicks, Clicks]:
