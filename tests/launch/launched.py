@@ -95,7 +95,7 @@ class Launch:
     def all_pids(self):
         return [int(file.read_text()) for file in self.folder.glob("pids/*") if not file.name.endswith(".new")]
 
-    def wait(self, timeout=15):
+    def wait(self, timeout=40):
         return self.process.wait(timeout)
 
     def nothing_is_left(self):

@@ -196,12 +196,12 @@ def test_new_workers_are_told_the_number_and_get_their_logs(start):
     assert lines[:2] == ["worker 1 is started: log/workerlog.1", "worker 2 is started: log/workerlog.2"]
     assert sorted(lines[2:4]) == ["worker 1 has joined", "worker 2 has joined"]
     assert lines[4:] == ["3 workers (1 before)"]
-    assert launch.log("workerlog.2").startswith("told ")
+    wait_until(lambda: launch.log("workerlog.2").startswith("told "))  # after its report
     assert scaled(launch, 3) == ["3 workers (3 before)"]
     assert set(scaled(launch, 1)) >= {"workers 1, 2 will leave after the batch at hand", "worker 1 has left"}
     # Those that come once more go on in their logs.
     assert scaled(launch, 2)[-1] == "2 workers (1 before)"
-    assert launch.log("workerlog.1").count("told 2") == 2
+    wait_until(lambda: launch.log("workerlog.1").count("told 2") == 2)
     assert job_of(launch)["restarts"]["worker 1"] == 1
     (launch.folder / "end").touch()
     assert launch.wait(60) == 0, launch.output
