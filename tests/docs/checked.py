@@ -64,6 +64,11 @@ CHECKED: dict[tuple[str, str], Checked] = {
         (flags_are_taken,),
         "tests/engines/test_ssh.py::test_workers_come_and_go_by_the_head_and_every_sample_is_trained_once",
     ),
+    ("docs/elastic.md", "$ flota scale ads --workers 3"): Checked(
+        "it shows a job on Kubernetes",
+        (flags_are_taken,),
+        "tests/engines/test_kubernetes_job.py::test_workers_come_to_a_job_and_leave_it",
+    ),
     ("docs/clusters/ray.md", "$ flota scale --workers 3"): Checked(
         _RAY,
         (flags_are_taken,),
@@ -133,6 +138,11 @@ CHECKED: dict[tuple[str, str], Checked] = {
         "it shows a job in its middle",
         (flags_are_taken,),
         "tests/launch/test_kubernetes_cluster.py::test_status_tells_of_every_pod",
+    ),
+    ("docs/clusters/kubernetes.md", "$ flota scale ads --workers 3"): Checked(
+        "it shows a job in its middle",
+        (flags_are_taken,),
+        "tests/engines/test_kubernetes_job.py::test_workers_come_to_a_job_and_leave_it",
     ),
     (
         "docs/clusters/by_hand.md",
