@@ -21,7 +21,8 @@ PYTHON_LAYERS = """
     cli launch_ps __main__
     paddle
     flota
-    launch observe
+    observe
+    launch
     training
     util
     fleet testing

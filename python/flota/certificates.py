@@ -66,7 +66,12 @@ def pack(folder: str | Path) -> str:
     """A set as one line of letters, digits, ``-``, ``_`` and ``=``, which any launcher passes on in the environment.
     It holds keys: whoever reads it can pose as a process of the job, if it also has the secret."""
     files = {name: (Path(folder) / name).read_text() for name in _PACKED if (Path(folder) / name).exists()}
-    return base64.urlsafe_b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
+    return pack_files(files)
+
+
+def pack_files(files: Mapping[str, str]) -> str:
+    """The same of PEM files by their names in a set."""
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(dict(files)).encode(), 9)).decode()
 
 
 def job_set_as_text(hosts: Sequence[str], *, days: int = DAYS_OF_A_JOB) -> str:

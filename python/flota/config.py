@@ -53,6 +53,8 @@ _FORWARDED = (
     RECOVER_BEFORE_DAMAGE,
     THREADS,
 )
+# What it takes to ask a job's servers how they do: the secret, and what protects the traffic.
+LOOKING = (SECRET, *PROTECTION, ENDPOINTS_FILE)
 # What a command of the user's has no use for: it is given data, not the job.
 _KEPT_BACK = (SECRET, SECRET_FILE, CERTS, CERTS_TEXT, *TLS_FILES)
 
@@ -79,6 +81,24 @@ def job_secret() -> str:
 def has_secret() -> bool:
     """Whether the environment names a secret; ``job_secret`` may still fail to read it."""
     return bool(os.environ.get(SECRET) or os.environ.get(SECRET_FILE))
+
+
+def looking_environment() -> dict[str, str]:
+    """What it takes to ask the servers of the job that this process is of, by variable; paths from everywhere."""
+    found = {name: os.environ[name] for name in LOOKING if os.environ.get(name)}
+    for name in (CERTS, ENDPOINTS_FILE, *TLS_FILES):
+        if name in found:
+            found[name] = str(Path(found[name]).resolve())
+    if has_secret():
+        found[SECRET] = job_secret()
+    return found
+
+
+def take_looking_environment(found: dict[str, str]) -> None:
+    """This process asks that job's servers from here on, whatever its own environment said before."""
+    for name in (SECRET_FILE, *LOOKING):
+        os.environ.pop(name, None)
+    os.environ.update({name: value for name, value in found.items() if name in LOOKING and value})
 
 
 def tls_files() -> dict[str, str]:

@@ -4,7 +4,7 @@
 Of a job that has a launch on each of several hosts, which may share that folder, it is ``launch-ADDRESS.json``.
 
 A question is one line of JSON, ``{"scale": 3}``. An answer is several: ``{"say": …}`` as it goes on, and
-``{"end": …, "done": …}`` last.
+``{"end": …, "done": …}`` last. What is told at once, such as ``{"attach": true}``, is in that last one: see ``told``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import select
 import selectors
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ MAX_WORKERS = 1 << 20
 _PLACE, _PLACES = "launch.json", "launch-*.json"
 _MOST_BYTES = 4096
 _MOST_ASKERS = 16
+_ROOM = 1 << 20  # bytes of an answer: who does not read it is not waited for
 
 
 class Asker:
@@ -33,6 +34,7 @@ class Asker:
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
         self.socket = connection
         self.open = True
         self._text = b""
@@ -72,6 +74,11 @@ class Asker:
         self._send({"end": line, "done": done})
         self.close()
 
+    def tell(self, found: Mapping[str, Any]) -> None:
+        """An answer that is there at once."""
+        self._send({**found, "end": "", "done": True})
+        self.close()
+
     def close(self) -> None:
         self.open = False
         self.socket.close()
@@ -90,6 +97,8 @@ class Control:
         self._place = log_dir / (_PLACES.replace("*", address) if address else _PLACE)
         self._path = folder / "control"
         self._askers: list[Asker] = []
+        # By a question's name, what is told at once: ``{"attach": true}``.
+        self.told: dict[str, Callable[[], Mapping[str, Any]]] = {}
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self.socket.bind(str(self._path))
@@ -121,8 +130,12 @@ class Control:
                 yield question, asker
 
     def numbers(self) -> Iterator[tuple[int, Asker]]:
-        """The numbers of workers that are asked for. All other questions are refused."""
+        """The numbers of workers that are asked for. What can be told at once is; all other questions are refused."""
         for question, asker in self.questions():
+            name, asked = next(iter(question.items()), ("", None))
+            if len(question) == 1 and asked is True and name in self.told:
+                asker.tell(self.told[name]())
+                continue
             workers = question.get("scale")
             if set(question) != {"scale"} or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
                 asker.end("this launch does not know that question: it may be of another version of flota", done=False)

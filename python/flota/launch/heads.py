@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from flota.launch.attaching import tell_lookers
 from flota.launch.changes import Changes
 from flota.launch.control import Control
 from flota.launch.folders import private_folder
@@ -32,10 +33,11 @@ def control(log_dir: str) -> Iterator[Control]:
 
 
 @contextlib.contextmanager
-def asked(log_dir: str, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
+def asked(log_dir: str, title: str, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
     """Answers by asking server 0, which this host has to reach. ``environment``: that of one who asks servers. Gives
     what is to be called several times a second."""
     with control(log_dir) as heard, contextlib.closing(Changes(lambda: environment)) as changes:
+        tell_lookers(heard, title, Path(log_dir), environment)
 
         def tend() -> None:
             for workers, asker in heard.numbers():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from flota import config
+from flota.launch.attaching import tell_lookers
 from flota.launch.changes import Changes
 from flota.launch.control import Control
 from flota.launch.crew import Crew
@@ -72,6 +73,9 @@ class Launch:
         state = STOPPED  # so it stays where somebody stops reading before the end
         try:
             self._start()
+            if self._control is not None:
+                kept = str(self._durable.path.resolve()) if self._durable is not None else ""
+                tell_lookers(self._control, self._job.title, self._logs, self._asking(), self._job, kept)
             if self._plan.arguments.resume:
                 self._scaling.settle()
             shown = view(self._job)

@@ -38,6 +38,8 @@ class Row:
     step: int | None = None  # of a worker that has told
     samples_per_second: float | None = None
     loss: float | None = None
+    restarts: int = 0
+    log: str = ""  # its file, where that is on this host
 
 
 class Shown(Protocol):
@@ -80,7 +82,10 @@ class Job:
         rows = []
         for process in self.processes:
             worker = self.progress.workers[process.member.index] if process.member.role == "worker" else None
-            row = Row(process.name, state(process, worker), process.running, worker is not None)
+            row = Row(
+                process.name, state(process, worker), process.running, worker is not None,
+                restarts=max(0, process.starts - 1), log=str(process.log),
+            )  # fmt: skip
             if worker is not None:
                 row = replace(row, step=worker.step, samples_per_second=worker.samples_per_second, loss=worker.loss)
             rows.append(row)

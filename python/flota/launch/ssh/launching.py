@@ -12,6 +12,8 @@ from pathlib import Path
 
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
+from flota.launch.attaching import tell_lookers
+from flota.launch.control import Control
 from flota.launch.environment import configuration_table
 from flota.launch.heads import control
 from flota.launch.hosts import FIRST_PORT
@@ -58,7 +60,7 @@ def launch(asked: Arguments) -> int:
     try:
         with control(asked.log_dir) as heard:
             job = _prepare(asked, nodes, identity, script, package, lost_after, signals)
-            return _run(asked, job, nodes, signals, view, Asking(heard))
+            return _run(asked, job, nodes, signals, view, heard)
     except Interrupted:
         number = signals.received[0]
         say("interrupted before anything was started")
@@ -190,7 +192,7 @@ def _marked(folder: Path, name: str) -> Iterator[str]:
 
 
 def _run(
-    asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Signals, view: object, asking: Asking
+    asked: Arguments, job: starting.Job, nodes: Sequence[Node], signals: Signals, view: object, heard: Control
 ) -> int:
     first = next(node for node in nodes if 0 in node.share.workers)
     log = Path(first.logs) / "workerlog.0"
@@ -201,7 +203,8 @@ def _run(
         runs = [*(f"server {i}" for i in node.share.servers), *(f"worker {i}" for i in node.share.workers)]
         say(f"{node.name} runs {', '.join(runs)}")
     say(f"the logs of each host are in {Path(asked.log_dir)}/HOST/")
-    run = Run(job, nodes, signals, shown, asked.own["if_lost"] or END, asking)
+    tell_lookers(heard, title, Path(asked.log_dir), starting.looking(job), shown)
+    run = Run(job, nodes, signals, shown, asked.own["if_lost"] or END, Asking(heard))
     status = 1
     try:
         status = run.run(view)  # type: ignore[arg-type]

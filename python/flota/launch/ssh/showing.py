@@ -56,5 +56,5 @@ class Shown:
 
 def _row(values: dict[str, Any]) -> Row:
     loss = values.get("loss")  # one that JSON has no number for is a text
-    told: dict[str, Any] = {name: values.get(name) for name in _FIELDS}
-    return Row(**{**told, "loss": None if loss is None else float(loss)})
+    told: dict[str, Any] = {name: values[name] for name in _FIELDS if name in values}
+    return Row(**{**told, "log": "", "loss": None if loss is None else float(loss)})

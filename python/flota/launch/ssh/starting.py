@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flota import config, tls
+from flota.certificates import pack_files
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
 from flota.launch.environment import asking_environment
@@ -83,6 +84,14 @@ def certificates(arguments: Arguments, servers: Sequence[Endpoint]) -> tuple[dic
 def _read(folder: Path) -> dict[str, str]:
     names = [name for name in (*_FOR_SERVERS, *_FOR_WORKERS) if (folder / name).is_file()]
     return {name: (folder / name).read_text(encoding="ascii") for name in names}
+
+
+def looking(job: Job) -> dict[str, str]:
+    """The environment of one who asks the servers from the head."""
+    unset = {**dict.fromkeys(config.PROTECTION, ""), config.SECRET: job.secret, **asking_environment(job.servers)}
+    if job.certs:
+        return {**unset, config.CERTS_TEXT: pack_files(job.certs)}
+    return {**unset, config.INSECURE: "1"} if job.arguments.insecure or config.insecure() else unset
 
 
 def spec(job: Job, node: Node, logs: str, note: str, mark: str) -> dict[str, Any]:
