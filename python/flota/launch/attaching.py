@@ -39,6 +39,7 @@ def _processes(shown: Shown) -> dict[str, Any]:
 def _plain(row: Row) -> dict[str, Any]:
     """A row that JSON has numbers for."""
     found = dataclasses.asdict(row)
+    found["log"] = row.log and os.path.abspath(row.log)
     for name, value in found.items():
         if isinstance(value, float) and not math.isfinite(value):
             found[name] = None
