@@ -5,10 +5,9 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstdio>
-
 #include "bindings/coordination.h"
 #include "bindings/errors.h"
+#include "bindings/log_lines.h"
 #include "bindings/pages.h"
 #include "wire/frame.h"
 
@@ -18,10 +17,13 @@ using Release = nb::call_guard<nb::gil_scoped_release>;
 namespace flota {
 namespace {
 
-ServerOptions logging(ServerOptions options) {
-  options.log = [index = options.index](const std::string& line) {
-    std::fprintf(stderr, "flota server %u: %s\n", index, line.c_str());
-  };
+// What a server is told, and how it speaks.
+struct SpokenOptions : ServerOptions {
+  LogOptions lines;
+};
+
+ServerOptions logging(SpokenOptions options) {
+  options.log = log_lines(options.lines, options.index);
   return options;
 }
 
@@ -46,7 +48,8 @@ void bind_server(nb::module_& module) {
           [](DurableOptions& self, int64_t time) { self.snapshot_time = std::chrono::milliseconds(time); })
       .def_rw("before_damage", &DurableOptions::before_damage);
 
-  nb::class_<ServerOptions>(module, "ServerOptions")
+  bind_log_lines(module);
+  nb::class_<SpokenOptions>(module, "ServerOptions")
       .def(nb::init<>())
       .def_rw("endpoint", &ServerOptions::endpoint)
       .def_rw("secret", &ServerOptions::secret)
@@ -60,20 +63,26 @@ void bind_server(nb::module_& module) {
       .def_rw("max_connections", &ServerOptions::max_connections)
       .def_rw("max_handshakes", &ServerOptions::max_handshakes)
       .def_prop_rw(
-          "handshake_ms", [](const ServerOptions& self) { return self.handshake_time.count(); },
-          [](ServerOptions& self, int64_t time) { self.handshake_time = std::chrono::milliseconds(time); })
+          "log_level", [](const SpokenOptions& self) { return self.lines.level; },
+          [](SpokenOptions& self, LogLevel level) { self.lines.level = level; })
       .def_prop_rw(
-          "io_ms", [](const ServerOptions& self) { return self.io_time.count(); },
-          [](ServerOptions& self, int64_t time) { self.io_time = std::chrono::milliseconds(time); });
+          "log_json", [](const SpokenOptions& self) { return self.lines.json; },
+          [](SpokenOptions& self, bool json) { self.lines.json = json; })
+      .def_prop_rw(
+          "handshake_ms", [](const SpokenOptions& self) { return self.handshake_time.count(); },
+          [](SpokenOptions& self, int64_t time) { self.handshake_time = std::chrono::milliseconds(time); })
+      .def_prop_rw(
+          "io_ms", [](const SpokenOptions& self) { return self.io_time.count(); },
+          [](SpokenOptions& self, int64_t time) { self.io_time = std::chrono::milliseconds(time); });
 
   nb::class_<Server>(module, "Server")
       .def_static(
-          "make", [](ServerOptions options) { return take(Server::make(logging(std::move(options)))); }, Release(),
+          "make", [](SpokenOptions options) { return take(Server::make(logging(std::move(options)))); }, Release(),
           nb::arg("options"))
       .def(
           "listen", [](Server& self) { check(self.listen()); }, Release())
       .def_static(
-          "start", [](ServerOptions options) { return take(Server::start(logging(std::move(options)))); }, Release(),
+          "start", [](SpokenOptions options) { return take(Server::start(logging(std::move(options)))); }, Release(),
           nb::arg("options"))
       .def("restore_table", [](Server& self, const TableSpec& spec) { check(self.restore_table(spec)); })
       .def(
@@ -109,6 +118,9 @@ void bind_server(nb::module_& module) {
       .def_prop_ro("port", &Server::port)
       .def_prop_ro("endpoint", &Server::endpoint)
       .def_prop_ro("connections", &Server::connections)
+      .def(
+          "observe", [](const Server& self, uint32_t parts) { return self.observe(parts); }, Release(),
+          nb::arg("parts"))
       .def(
           "wait",
           [](Server& self, int64_t time) { return self.wait(Deadline::after(std::chrono::milliseconds(time))); },

@@ -51,9 +51,9 @@ std::string seconds_of(uint64_t ms) {
 
 }  // namespace
 
-Result<std::unique_ptr<Durability>> Durability::open(const DurableOptions& options, Identity identity, Say say) {
+Result<std::unique_ptr<Durability>> Durability::open(const DurableOptions& options, Identity identity, LogLine say) {
   FLOTA_ASSIGN(Folder folder, Folder::open(options.folder));
-  if (!say) say = [](const std::string&) {};
+  if (!say) say = [](LogLevel, const std::string&) {};
   return std::unique_ptr<Durability>(new Durability(options, identity, std::move(folder), std::move(say)));
 }
 
@@ -72,10 +72,11 @@ Result<std::unique_ptr<Service>> Durability::recover(std::function<std::unique_p
   bytes_recovered_ = state.log_bytes;
   recovery_ms_ = since<milliseconds>(begun);
   if (recovered_) {
-    say_("recovered from " + folder_.path().string() + ": " +
-         (state.snapshot == 0 ? "no snapshot" : "snapshot " + std::to_string(state.snapshot)) + " and logs up to " +
-         std::to_string(state.generation) + ", " + std::to_string(state.records) + " records, " +
-         std::to_string(state.bytes) + " bytes, in " + seconds_of(recovery_ms_));
+    say_(LogLevel::kInfo, "recovered from " + folder_.path().string() + ": " +
+                              (state.snapshot == 0 ? "no snapshot" : "snapshot " + std::to_string(state.snapshot)) +
+                              " and logs up to " + std::to_string(state.generation) + ", " +
+                              std::to_string(state.records) + " records, " + std::to_string(state.bytes) +
+                              " bytes, in " + seconds_of(recovery_ms_));
   }
   return std::move(state.service);
 }
@@ -160,7 +161,7 @@ void Durability::sync_if_due() {
 
 void Durability::sync_log() {
   const auto status = log_->sync();
-  if (!status && !std::exchange(sync_failed_, true)) say_(status.error().message);
+  if (!status && !std::exchange(sync_failed_, true)) say_(LogLevel::kError, status.error().message);
 }
 
 bool Durability::is_due() const {
@@ -254,8 +255,9 @@ void Durability::failed(const Error& error) {
   not_before_ = Clock::now() + pause_;
   // The log since the last snapshot that was written grows meanwhile: nothing is lost.
   bytes_before_ = 0;
-  say_("no snapshot: " + error.message + "; the last one and the logs since are kept, and another is tried in " +
-       std::to_string(pause_.count()) + " s");
+  say_(LogLevel::kWarning, "no snapshot: " + error.message +
+                               "; the last one and the logs since are kept, and another is tried in " +
+                               std::to_string(pause_.count()) + " s");
 }
 
 void Durability::report(const std::function<void(const char* name, uint64_t value)>& tell) const {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/deadline.h"
+#include "common/log_line.h"
 #include "common/result.h"
 #include "durable/folder.h"
 #include "durable/log.h"
@@ -38,10 +39,9 @@ class Durability final : private Journal {
     uint32_t index = 0;
     uint32_t count = 1;
   };
-  using Say = std::function<void(const std::string&)>;
 
   // Takes the folder; another server that has it is named.
-  static Result<std::unique_ptr<Durability>> open(const DurableOptions& options, Identity identity, Say say);
+  static Result<std::unique_ptr<Durability>> open(const DurableOptions& options, Identity identity, LogLine say);
   ~Durability() override { stop(); }
 
   // A service, made by `fresh`, with all that the folder holds.
@@ -61,7 +61,7 @@ class Durability final : private Journal {
  private:
   using Clock = Deadline::Clock;
 
-  Durability(const DurableOptions& options, Identity identity, Folder folder, Say say)
+  Durability(const DurableOptions& options, Identity identity, Folder folder, LogLine say)
       : options_(options), identity_(identity), folder_(std::move(folder)), say_(std::move(say)) {}
 
   Result<void> write(RecordKind kind, std::initializer_list<std::span<const std::byte>> parts) override;
@@ -81,7 +81,7 @@ class Durability final : private Journal {
   DurableOptions options_;
   Identity identity_;
   Folder folder_;
-  Say say_;
+  LogLine say_;
   bool recovered_ = false;
   uint64_t folder_number_ = 0;
   uint64_t generation_ = 0;  // of the log

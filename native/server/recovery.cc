@@ -88,7 +88,7 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
   const auto path = folder_.log(generation);
   if (over_) {
     FLOTA_ASSIGN(const std::string aside, folder_.put_aside(path));
-    options_.say("put aside as " + aside + ": what it holds came after the damage");
+    options_.say(LogLevel::kWarning, "put aside as " + aside + ": what it holds came after the damage");
     return {};
   }
   FLOTA_ASSIGN(auto reader, read_records(path));
@@ -132,8 +132,9 @@ Result<void> Attempt::read_log(uint64_t generation, bool last) {
   // A log that has its end only is one in which nothing was ever written down.
   state_.records += reader.records() - (ended ? 1 : 0);
   if (reader.torn()) {
-    options_.say(path.string() + " ends in the middle of record " + std::to_string(reader.records()) +
-                 ", which nobody was answered for; it is cut at byte " + std::to_string(reader.end()));
+    options_.say(LogLevel::kWarning,
+                 path.string() + " ends in the middle of record " + std::to_string(reader.records()) +
+                     ", which nobody was answered for; it is cut at byte " + std::to_string(reader.end()));
   }
   return {};
 }
@@ -162,8 +163,8 @@ Result<void> Attempt::go_on_before(const Error& damage, const RecordReader& read
   const auto path = folder_.log(generation);
   FLOTA_ASSIGN(const std::string aside, folder_.keep_aside(path));
   FLOTA_TRY(folder_.cut(path, reader.end()));
-  options_.say(damage.message + "; going on from before it without the last " + lost +
-               " of changes, as was asked for; " + "the damaged file is kept as " + aside);
+  options_.say(LogLevel::kError, damage.message + "; going on from before it without the last " + lost +
+                                     " of changes, as was asked for; " + "the damaged file is kept as " + aside);
   over_ = true;
   return {};
 }
@@ -217,7 +218,8 @@ Result<Recovered> recover(Folder& folder, const RecoveryOptions& options) {
     const auto status = attempt.read_snapshot(candidates.back());
     if (!status && !is_damage(status.error())) return status.error();
     if (!status) {
-      options.say("DAMAGED: " + status.error().message + "; the snapshot before it and the logs since give the same");
+      options.say(LogLevel::kError,
+                  "DAMAGED: " + status.error().message + "; the snapshot before it and the logs since give the same");
       why += status.error().message + "; ";
       damaged.push_back(folder.snapshot(candidates.back()));
       continue;
@@ -225,7 +227,7 @@ Result<Recovered> recover(Folder& folder, const RecoveryOptions& options) {
     FLOTA_TRY(attempt.read_logs());
     for (const auto& path : damaged) {
       FLOTA_ASSIGN(const std::string aside, folder.put_aside(path));
-      options.say("the damaged snapshot is kept as " + aside);
+      options.say(LogLevel::kWarning, "the damaged snapshot is kept as " + aside);
     }
     return std::move(attempt.state());
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/log_line.h"
 #include "common/result.h"
 #include "durable/folder.h"
 #include "server/service.h"
@@ -30,7 +31,7 @@ struct RecoveryOptions {
   uint32_t count = 1;
   bool before_damage = false;                         // a damaged log is used up to its damage, and put aside
   std::function<std::unique_ptr<Service>()> service;  // makes an empty one
-  std::function<void(const std::string&)> say;        // a line for people
+  LogLine say;
 };
 
 // Reads the newest snapshot and the logs after it; where that snapshot is damaged, the one before and more logs, which

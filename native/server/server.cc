@@ -288,7 +288,8 @@ void Server::refuse(std::atomic<uint64_t>& counter, const Error& error) {
   }
   next_line_ = now + kBetweenLines;
   const uint64_t unsaid = std::exchange(unsaid_, 0);
-  options_.log(error.message + (unsaid == 0 ? "" : " (" + std::to_string(unsaid) + " more refusals before this one)"));
+  options_.log(LogLevel::kWarning,
+               error.message + (unsaid == 0 ? "" : " (" + std::to_string(unsaid) + " more refusals before this one)"));
 }
 
 void Server::reap() {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/log_line.h"
 #include "common/result.h"
 #include "server/durability.h"
 #include "server/service.h"
@@ -33,8 +34,8 @@ struct ServerOptions {
   size_t max_handshakes = 64;  // peers that have not proven the secret yet; one more sends one of them away
   std::chrono::milliseconds handshake_time{5000};
   std::chrono::milliseconds io_time{60000};
-  DurableOptions durable;                       // what outlives the process, and where
-  std::function<void(const std::string&)> log;  // one line an event; none: silent
+  DurableOptions durable;  // what outlives the process, and where
+  LogLine log;             // one line an event; none: silent
 };
 
 // Listens and gives every connection a thread of its own: blocking reads and writes are the fastest way there is on
@@ -62,6 +63,8 @@ class Server {
 
   uint16_t port() const { return port_; }
   std::string endpoint() const { return Endpoint{host_, port_}.to_string(); }
+  // What `observe` answers a peer, without one: for whoever shows this server from within. Any thread.
+  ObserveReply observe(uint32_t parts) const { return service_->observe({parts, 0}); }
   // Peers that have proven the secret and are connected.
   size_t connections();
 

@@ -114,7 +114,7 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
       case MessageKind::kPost:
         return &Service::post;
       case MessageKind::kObserve:
-        return &Service::observe;
+        return &Service::observe_for;
       case MessageKind::kShutdown:
         return &Service::shutdown;
       default:

@@ -70,6 +70,8 @@ class Service {
   uint64_t table_bytes() const;
   // After a copy of the process has written them.
   void collapse_pages(const Pages::Between& between) const;
+  // What is seen of this server by people. Any thread, also while it serves.
+  ObserveReply observe(const Observe& message) const;
   // Told in the statistics, with the server's own numbers.
   using Report = std::function<void(const std::function<void(const char* name, uint64_t value)>&)>;
   void set_report(Report report) { report_ = std::move(report); }
@@ -118,7 +120,7 @@ class Service {
   Result<Writer> rejoin(Payload payload);
   Result<Writer> team(Payload payload);
   Result<Writer> post(Payload payload);
-  Result<Writer> observe(Payload payload);
+  Result<Writer> observe_for(Payload payload);
   Result<Writer> shutdown(Payload payload);
   std::vector<Statistic> values() const;
 

@@ -95,8 +95,14 @@ Result<Writer> Service::post(Payload payload) {
   return out;
 }
 
-Result<Writer> Service::observe(Payload payload) {
+Result<Writer> Service::observe_for(Payload payload) {
   FLOTA_ASSIGN(auto message, Observe::decode(payload));
+  Writer out;
+  observe(message).encode(out);
+  return out;
+}
+
+ObserveReply Service::observe(const Observe& message) const {
   ObserveReply reply;
   reply.statistics = values();
   reply.requests = requests_.counts();
@@ -109,9 +115,7 @@ Result<Writer> Service::observe(Payload payload) {
     }
   }
   reply.notes = board_.notes(message.parts, message.since, std::min<size_t>(kEnoughNotes, max_payload_ / 4));
-  Writer out;
-  reply.encode(out);
-  return out;
+  return reply;
 }
 
 }  // namespace flota

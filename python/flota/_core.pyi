@@ -508,6 +508,15 @@ class DurableOptions:
     @before_damage.setter
     def before_damage(self, arg: bool, /) -> None: ...
 
+class LogLevel(enum.Enum):
+    debug = 0
+
+    info = 1
+
+    warning = 2
+
+    error = 3
+
 class ServerOptions:
     def __init__(self) -> None: ...
 
@@ -578,6 +587,18 @@ class ServerOptions:
     def max_handshakes(self, arg: int, /) -> None: ...
 
     @property
+    def log_level(self) -> LogLevel: ...
+
+    @log_level.setter
+    def log_level(self, arg: LogLevel, /) -> None: ...
+
+    @property
+    def log_json(self) -> bool: ...
+
+    @log_json.setter
+    def log_json(self, arg: bool, /) -> None: ...
+
+    @property
     def handshake_ms(self) -> int: ...
 
     @handshake_ms.setter
@@ -621,6 +642,8 @@ class Server:
 
     @property
     def connections(self) -> int: ...
+
+    def observe(self, parts: int) -> ObserveReply: ...
 
     def wait(self, time_ms: int) -> bool: ...
 

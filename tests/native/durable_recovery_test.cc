@@ -44,7 +44,7 @@ Attempt recover_folder(const std::filesystem::path& path, bool before_damage = f
   options.count = count;
   options.before_damage = before_damage;
   options.service = [] { return std::make_unique<Service>(milliseconds(1000), kDefaultMaxPayload, [] {}); };
-  options.say = [&](const std::string& line) { said += line + "\n"; };
+  options.say = [&](LogLevel, const std::string& line) { said += line + "\n"; };
   auto recovered = recover(folder, options);
   return {std::move(recovered), said};
 }
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_down_is_replayed_whatever_the_largest_mess
   auto opened = value_of(Folder::open(folder.path()));
   RecoveryOptions options;
   options.service = [] { return std::make_unique<Service>(milliseconds(1000), size_t{64} << 10, [] {}); };
-  options.say = [](const std::string&) {};
+  options.say = [](LogLevel, const std::string&) {};
   BOOST_TEST(recover(opened, options).has_value());
 }
 
