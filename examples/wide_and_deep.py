@@ -94,14 +94,19 @@ def main() -> None:
     flota.init_worker()
     train, test = batches(arguments)
     loss_of = torch.nn.BCEWithLogitsLoss()
+    auc = flota.metrics.Auc(window=100)  # of the last 100 batches, each scored before it was learnt from
     for epoch in range(arguments.epochs):
         for step, (dense, ids, label) in enumerate(train(epoch), 1):
-            loss = loss_of(model(dense, ids), label)
+            scores = model(dense, ids)
+            loss = loss_of(scores, label)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            auc.update(scores.detach().sigmoid(), label)
+            if step % 20 == 0:
+                flota.log_metrics(auc=auc.compute_window())  # for whoever looks on: flota launch, flota top
             if step % 100 == 0 and flota.is_first_worker():
-                print(f"epoch {epoch}, step {step}: loss {loss.item():.4f}")
+                print(f"epoch {epoch}, step {step}: loss {loss.item():.4f}, AUC {auc.compute_window():.4f}")
     area = test_auc(model, test())
     if flota.is_first_worker():
         print(f"test AUC {area:.4f}")
