@@ -46,6 +46,9 @@ _LAST_WAIT = 1.0  # seconds that the last report may wait for room
 # Of a disk that is full, for this user or for files of this size.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+# What a report may say beside the step and its loss; see ``standing.brief``.
+BRIEF = ("auc", "done", "left_seconds", "waits", "in_flight")
+
 # Beyond this a datagram is no report. (One is some 150 bytes.)
 MAX_BYTES = 1024
 

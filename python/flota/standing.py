@@ -139,7 +139,8 @@ class Standing:
             "waits": sum(shares.get(part, 0.0) for part in ("read", "pull", "push", "wait")) if shares else None,
             "in_flight": self.last.get("in_flight"),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        numbers = {name: _number(value) for name, value in found.items()}
+        return {name: value for name, value in numbers.items() if value is not None}
 
     def _since(self, now: float) -> _Point:
         while len(self.points) > 1 and now - self.points[0].time > _WINDOW:

@@ -11,7 +11,7 @@ from launched import PRELUDE, clean_environment
 
 from flota import config
 from flota.errors import InvalidArgument
-from flota.launch import view
+from flota.launch import rows
 from flota.launch.arguments import parse
 from flota.launch.hosts import Endpoint, free_ports
 from flota.launch.plan import Member
@@ -333,9 +333,9 @@ def test_the_view_shows_what_waits_and_what_was_started_again(tmp_path):
     process = LocalProcess(Member("server", 0, Endpoint("127.0.0.1", 1)), tmp_path / "log", guard=None)
     process.starts, process.status = 1, KILLED
     process.wait_for_restart(4.0, used=1)
-    assert view.state(process, None) == "was killed by SIGKILL, starts again in 4 s"
+    assert rows.state(process, None) == "was killed by SIGKILL, starts again in 4 s"
     process.starts, process.status, process.due, process._process = 2, None, None, object()
-    assert view.state(process, None) == "running, restart 1"
+    assert rows.state(process, None) == "running, restart 1"
 
 
 def test_others_wait_beyond_their_deadline_for_one_that_is_being_started_again(start):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launched import PRELUDE, clean_environment
 
-from flota.launch import view
+from flota.launch import log_tail, rows, saying
 from flota.launch.plan import Endpoint, Member
 from flota.launch.processes import LocalProcess
 from flota.launch.progress import Progress
@@ -87,7 +87,7 @@ def test_a_terminal_shows_a_table_that_moves(tmp_path):
 
 
 def test_a_file_that_grows_is_read_line_by_line(tmp_path):
-    tail = view.LogTail(tmp_path / "log")
+    tail = log_tail.LogTail(tmp_path / "log")
     assert tail.new_lines() == []
     with (tmp_path / "log").open("wb", buffering=0) as log:
         log.write(b"one\ntwo")
@@ -104,12 +104,12 @@ def test_a_worker_that_makes_no_step_for_long_is_shown_as_such(tmp_path):
     process = LocalProcess(Member("worker", 0, Endpoint("127.0.0.1", 1)), Path("log"), guard=None)
     process._process = object()
     worker.take({"step": 5, "samples": 5, "time": time.monotonic(), "loss": None})
-    assert view.state(process, worker) == "running"
+    assert rows.state(process, worker) == "running"
     worker.take({"step": 6, "samples": 6, "time": time.monotonic() - 75, "loss": None})
-    assert view.state(process, worker) == "no step for 01:15"
+    assert rows.state(process, worker) == "no step for 01:15"
     progress.close()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (75.9, "01:15"), (3600 * 30 + 61, "30:01:01")])
 def test_time_is_shown_as_a_clock(seconds, text):
-    assert view.clock(seconds) == text
+    assert saying.clock(seconds) == text

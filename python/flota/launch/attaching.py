@@ -15,7 +15,7 @@ from typing import Any
 
 from flota import config
 from flota.launch.control import Control
-from flota.launch.view import Row, Shown
+from flota.launch.rows import Row, Shown
 
 SERVERS = "PADDLE_PSERVERS_IP_PORT_LIST"
 

@@ -14,7 +14,7 @@ from flota.launch.changes import Changes
 from flota.launch.control import Control
 from flota.launch.folders import private_folder
 from flota.launch.guard import Guard
-from flota.launch.view import tell
+from flota.launch.saying import tell
 
 
 @contextlib.contextmanager

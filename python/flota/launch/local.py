@@ -16,9 +16,11 @@ from flota.launch.guard import Guard
 from flota.launch.plan import Plan, make_plan
 from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
+from flota.launch.rows import Job
 from flota.launch.running import Launch
+from flota.launch.saying import say, show
 from flota.launch.signals import Signals
-from flota.launch.view import Job, View, kind_of_view, make_view, say, show
+from flota.launch.view import View, kind_of_view, make_view
 
 
 def _begin(asked: Arguments, plan: Plan, *, tidy: bool) -> tuple[DurableFolder | None, list[str]]:

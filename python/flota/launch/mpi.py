@@ -18,8 +18,8 @@ from flota.launch.arguments import Arguments
 from flota.launch.heads import asked
 from flota.launch.hosts import split
 from flota.launch.nodes import asking, job_settings, node_command
+from flota.launch.saying import say
 from flota.launch.starting import find, run
-from flota.launch.view import say
 
 _GET = "install Open MPI (apt-get install openmpi-bin), or load its module"
 # Where a host's launch fails, mpirun lets this many seconds pass before it sends SIGTERM to those of the others, and as

@@ -35,6 +35,7 @@ class WorkerProgress:
     may_pass: bool = False  # it said that it ends for a reason that may have passed by now
     first: tuple[float, int] | None = None  # (time, samples) of its first report
     recent: deque[tuple[float, int]] = field(default_factory=deque)
+    brief: dict[str, float] = field(default_factory=dict)  # the last of BRIEF, as far as they were told
 
     def take(self, message: dict[str, Any]) -> None:
         self.finished = self.finished or message.get("finished") is True
@@ -51,6 +52,7 @@ class WorkerProgress:
             self.nan_step = self.step if self.nan_step is None else self.nan_step
         elif message.get("loss_is_infinite") is True:
             self.loss = math.inf
+        self.brief = {name: message[name] for name in report.BRIEF if isinstance(message.get(name), (int, float))}
         point = (message["time"], self.samples)
         self.first = self.first or point
         self.recent.append(point)

@@ -12,7 +12,7 @@ from flota.launch.durable import DurableFolder
 from flota.launch.heralds import Herald
 from flota.launch.processes import Process
 from flota.launch.restarts import Ending, judge
-from flota.launch.view import say, tell
+from flota.launch.saying import say, tell
 
 
 class Reviver:

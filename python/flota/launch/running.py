@@ -28,10 +28,12 @@ from flota.launch.protection import protection
 from flota.launch.record import FAILED, FINISHED, STOPPED
 from flota.launch.resuming import how_to_resume
 from flota.launch.reviving import Reviver
+from flota.launch.rows import Job
+from flota.launch.saying import clock, say, show, tell
 from flota.launch.scaling import Scaling
 from flota.launch.signals import Signals
 from flota.launch.turns import with_workers
-from flota.launch.view import Job, View, clock, say, show, tell
+from flota.launch.view import View
 from flota.launch.workplace import LocalWorkplace
 
 _TICK = 0.2  # seconds between two looks when nothing wakes the launcher

@@ -19,8 +19,8 @@ from flota.errors import InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
 from flota.launch.heads import asked
 from flota.launch.nodes import asking, flags, job_settings, node_command, script
+from flota.launch.saying import say
 from flota.launch.starting import find, run
-from flota.launch.view import say
 from flota.roles.nodelist import expand_nodes
 
 _GET = "give the command on a host of the cluster, or load Slurm's module"

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from flota.errors import SystemFailure
+from flota.launch.saying import say
 from flota.launch.signals import Signals
-from flota.launch.view import say
 
 _LOOK = 0.2  # seconds between looks, when no signal wakes this
 _SPARE = 5.0  # seconds that an engine may take beyond what the hosts' launches do

@@ -11,8 +11,8 @@ from flota.launch.envoys import Envoy, NoEnvoy, Watch
 from flota.launch.plan import Plan
 from flota.launch.processes import Process
 from flota.launch.reviving import Reviver
+from flota.launch.saying import say, tell
 from flota.launch.turns import is_here, takes_workers
-from flota.launch.view import say, tell
 
 Dress = Callable[[Plan, Process], dict[str, str]]
 Resize = Callable[[Plan, int], Plan]

@@ -35,7 +35,7 @@ class Attached:
         return Looker(self.servers, timeout=timeout)
 
     def processes(self) -> list[dict[str, Any]]:
-        """How its launch sees its processes: ``launch.view.Row`` as dictionaries; none where no launch of this host
+        """How its launch sees its processes: ``launch.rows.Row`` as dictionaries; none where no launch of this host
         has them, or it is over."""
         if self.log_dir is None:
             return []

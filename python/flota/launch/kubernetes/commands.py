@@ -11,7 +11,7 @@ from flota.launch.kubernetes.cluster import JOBSETS, RUNNING, JobFound, Pod, loo
 from flota.launch.kubernetes.kubectl import Kubectl
 from flota.launch.kubernetes.scaling import scale as change_workers
 from flota.launch.kubernetes.values import job_name
-from flota.launch.view import show
+from flota.launch.saying import show
 
 _MEMBER = re.compile(r"(server|worker)[-. ]?(\d+)")
 

@@ -13,9 +13,9 @@ from flota.launch.kubernetes.cluster import FAILED, FINISHED, RUNNING, JobFound,
 from flota.launch.kubernetes.kubectl import Kubectl
 from flota.launch.kubernetes.scaling import not_needed_from, set_number
 from flota.launch.kubernetes.settings import Settings
+from flota.launch.saying import say, show
 from flota.launch.scaling import names, workers_text
 from flota.launch.signals import Signals
-from flota.launch.view import say, show
 
 MOST_STREAMS = 8  # workers whose logs are shown; `flota logs` shows any
 

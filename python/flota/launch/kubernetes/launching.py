@@ -16,9 +16,9 @@ from flota.launch.kubernetes.manifest import to_yaml
 from flota.launch.kubernetes.objects import JOB_ANNOTATION, job_described, objects_of
 from flota.launch.kubernetes.scaling import number_kept
 from flota.launch.kubernetes.settings import Settings, settings_of
+from flota.launch.saying import say, show
 from flota.launch.scaling import workers_text
 from flota.launch.signals import Signals
-from flota.launch.view import say, show
 
 
 def launch(arguments: Arguments) -> int:

@@ -20,8 +20,8 @@ from flota.launch.kubernetes.cluster import FAILED, RUNNING, JobFound, look
 from flota.launch.kubernetes.kubectl import Kubectl
 from flota.launch.kubernetes.pods import DURABLE
 from flota.launch.kubernetes.settings import MOST_WORKERS
+from flota.launch.saying import show
 from flota.launch.scaling import names, workers_text
-from flota.launch.view import show
 
 WORKERS_ANNOTATION = "flota/workers"  # on server 0's volume: how many there are to be where the job goes on
 

@@ -20,8 +20,8 @@ from flota.launch.ray.process import RayProcess
 from flota.launch.ray.protection import Protection
 from flota.launch.ray.seats import Place
 from flota.launch.ray.settings import Settings
+from flota.launch.saying import say
 from flota.launch.scaling import names
-from flota.launch.view import say
 
 # Ray takes up to a minute to give up a node that is silent: nobody shall give up before that, and before what was
 # there has begun elsewhere.

@@ -15,8 +15,10 @@ from flota.launch.folders import prepare_logs, private_folder
 from flota.launch.ray.keeping import Keeping
 from flota.launch.ray.protection import Protection, check_protection
 from flota.launch.ray.settings import Settings, read_settings
+from flota.launch.rows import Job
+from flota.launch.saying import say, show
 from flota.launch.signals import Signals
-from flota.launch.view import Job, View, kind_of_view, make_view, say, show
+from flota.launch.view import View, kind_of_view, make_view
 
 
 def run(asked: Arguments) -> int:

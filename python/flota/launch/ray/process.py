@@ -15,7 +15,7 @@ from flota.launch.plan import Member
 from flota.launch.processes import Process
 from flota.launch.ray import cluster
 from flota.launch.ray.seats import Node, Sought
-from flota.launch.view import say
+from flota.launch.saying import say
 
 _RETRY = 0.5  # seconds before a seat that does not answer is asked again
 _SILENT_AFTER = 10.0  # seconds until the user is told of it

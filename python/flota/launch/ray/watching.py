@@ -15,9 +15,9 @@ from flota.launch.ray.seats import BESIDE
 from flota.launch.ray.settings import Settings
 from flota.launch.reviving import Reviver
 from flota.launch.running import Launch
+from flota.launch.saying import say, show, tell
 from flota.launch.scaling import workers_text
 from flota.launch.signals import Signals
-from flota.launch.view import say, show, tell
 
 
 class RayReviver(Reviver):

@@ -10,10 +10,10 @@ from typing import Any
 
 from flota.errors import FlotaError, SystemFailure
 from flota.launch.hosts import Endpoint
+from flota.launch.saying import show
 from flota.launch.signals import Signals
 from flota.launch.ssh.connection import Refused, Unreachable
 from flota.launch.ssh.node import Node
-from flota.launch.view import show
 
 _ANSWER = 60.0  # seconds for a request that takes a moment only
 _REACH = 5.0  # seconds for a connection between two nodes

@@ -17,6 +17,7 @@ from flota.launch.control import Control
 from flota.launch.environment import configuration_table
 from flota.launch.heads import control
 from flota.launch.hosts import FIRST_PORT
+from flota.launch.saying import say, show
 from flota.launch.signals import Signals
 from flota.launch.ssh import starting
 from flota.launch.ssh.asking import Asking
@@ -30,7 +31,7 @@ from flota.launch.ssh.package import RESERVED, entries
 from flota.launch.ssh.placing import endpoints, shares
 from flota.launch.ssh.running import END, Run
 from flota.launch.ssh.showing import Shown
-from flota.launch.view import kind_of_view, make_view, say, show
+from flota.launch.view import kind_of_view, make_view
 
 DEFAULT_LOST_AFTER = 60.0
 _LEAST_LOST_AFTER = 2.0  # seconds; less than this a busy machine may be silent for

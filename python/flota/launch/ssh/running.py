@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from flota.launch.saying import say, show
 from flota.launch.signals import Signals
 from flota.launch.ssh.asking import Asking
 from flota.launch.ssh.node import Event, Node
 from flota.launch.ssh.showing import Shown
 from flota.launch.ssh.starting import Job
-from flota.launch.view import View, say, show
+from flota.launch.view import View
 
 _TICK = 0.1
 END, MOVE = "end", "move"  # what --if_lost says

@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flota.launch.log_tail import LogTail
+from flota.launch.rows import Row
+from flota.launch.saying import clock
 from flota.launch.ssh.node import Node
-from flota.launch.view import LogTail, Row, clock
 
 _FIELDS = tuple(Row.__dataclass_fields__)
 
 
 class Shown:
-    """See ``flota.launch.view.Shown``. ``log``: the one that is shown as it grows."""
+    """See ``flota.launch.rows.Shown``. ``log``: the one that is shown as it grows."""
 
     def __init__(self, title: str, nodes: Sequence[Node], log: Path, begin: int) -> None:
         self.title = title

@@ -20,7 +20,7 @@ from typing import Any
 from flota.errors import FlotaError, InvalidArgument
 from flota.launch import local
 from flota.launch.arguments import parse
-from flota.launch.view import Job, Row
+from flota.launch.rows import Job, Row
 
 _EVERY = 0.5  # seconds
 

@@ -1,0 +1,1 @@
+"""``flota top``: a running job in a terminal."""
