@@ -4,7 +4,7 @@ Pages link to other pages and to files as they lie in the tree, so that they rea
 - README.md and its like become pages below ``tree/``,
 - files of the tree that pages link to (scripts, examples) are put into the site below ``tree/``,
 - links are turned to where these are, and one that leads nowhere is a warning, which ``strict`` makes an error,
-- the decisions become a section of the navigation, in their order; pages in it that are not there yet are left out.
+- the decisions become a section of the navigation, in their order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import posixpath
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
@@ -31,7 +30,6 @@ TREE_PAGES = {
     "SECURITY.md": "tree/security.md",
     "examples/README.md": "tree/examples.md",
 }
-_LATER = {"observing.md", "tree/readme.zh-CN.md"}  # may be missing
 _FENCES = re.compile(r"^( *)(```+)[^\n]*\n.*?^\1\2$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -40,11 +38,8 @@ _log = get_plugin_logger("docs_site")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for section in config.nav or []:
-        for name, entries in section.items():
-            if name == "Decisions":
-                section[name] = ["decisions/index.md", *sorted(_decisions())]
-            elif isinstance(entries, list):
-                section[name] = [entry for entry in entries if _is_there(next(iter(entry.values())))]
+        if "Decisions" in section:
+            section["Decisions"] = ["decisions/index.md", *sorted(_decisions())]
     return config
 
 
@@ -71,13 +66,6 @@ def _decisions() -> list[str]:
 
 def _title(decision: str) -> str:
     return (ROOT / "docs" / decision).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-
-
-def _is_there(entry: Any) -> bool:
-    if not isinstance(entry, str) or entry not in _LATER:
-        return True
-    sources = {place: source for source, place in TREE_PAGES.items()}
-    return (ROOT / sources.get(entry, f"docs/{entry}")).is_file()
 
 
 def _source(file: File) -> str:

@@ -49,7 +49,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 
 
 def test_without_room_the_less_important_goes_first():
-    names = [[column.name for column in chosen(COLUMNS, WORKERS, room, 2)] for room in (80, 56, 50, 44, 10)]
+    names = [[column.name for column in chosen(COLUMNS, WORKERS, room, 2)] for room in (80, 56, 48, 42, 10)]
     assert names == [
         ["step", "samples/s", "loss", "AUC", "waits", "ahead", "left"],
         ["step", "samples/s", "loss", "AUC", "waits", "left"],

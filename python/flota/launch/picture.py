@@ -68,6 +68,7 @@ def grid(width: int) -> Table:
         box=box.SIMPLE_HEAD if width < _NARROW else box.HEAVY_HEAD,
         show_edge=width >= _NARROW,
         pad_edge=width >= _NARROW,
+        collapse_padding=width < _NARROW,
     )
 
 
