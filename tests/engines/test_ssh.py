@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -201,6 +202,17 @@ def test_ctrl_c_ends_everything_everywhere(cluster):
     assert launch.wait(30) == 130, launch.output
     assert "SIGINT: stopping the job on 3 hosts\n" in launch.output
     assert not cluster.left()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3, 0.6, 1.0])
+def test_ctrl_c_as_the_job_begins_leaves_nothing(cluster, delay):
+    """Whether hosts are being told what to run, or have begun, or have not been told."""
+    launch = cluster.launch("--hosts=h1,h2,h3", cluster.script("time.sleep(120)"))
+    wait_until(lambda: "TLS between the hosts" in launch.output, 30)
+    time.sleep(delay)  # a moment of the start, not something that is waited for
+    launch.signal(signal.SIGINT)
+    assert launch.wait(30) == 130, launch.output
+    assert not cluster.left(), launch.output
 
 
 def test_the_job_s_processes_find_their_servers_by_tls(cluster):

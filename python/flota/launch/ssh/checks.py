@@ -21,7 +21,11 @@ _MOST_THREADS = 64
 
 
 class Interrupted(Exception):
-    """A signal came."""
+    """A signal came; its number, and what to say."""
+
+    def __init__(self, number: int, text: str = "interrupted before anything was started") -> None:
+        super().__init__(text)
+        self.number = number
 
 
 def on_each(nodes: Sequence[Node], work: Callable[[Node], Any], signals: Signals) -> dict[Node, Any | FlotaError]:
@@ -35,7 +39,7 @@ def on_each(nodes: Sequence[Node], work: Callable[[Node], Any], signals: Signals
                 for node in nodes:
                     node.sever()  # whoever waits for it goes on
                 pool.shutdown(cancel_futures=True)
-                raise Interrupted
+                raise Interrupted(signals.received.pop())  # one more hurries what is yet to end
         results: dict[Node, Any | FlotaError] = {}
         for future, node in futures.items():
             error = future.exception()

@@ -62,10 +62,9 @@ def launch(asked: Arguments) -> int:
         with control(asked.log_dir) as heard:
             job = _prepare(asked, nodes, identity, script, package, lost_after, signals)
             return _run(asked, job, nodes, signals, view, heard)
-    except Interrupted:
-        number = signals.received[0]
-        say("interrupted before anything was started")
-        return 128 + number
+    except Interrupted as interrupted:
+        say(str(interrupted))
+        return 128 + interrupted.number
     finally:
         for node in nodes:
             node.part()
@@ -168,12 +167,21 @@ def _start(
             node.copies = Copies(Path(node.logs), go_on=asked.resume)
             node.copies.make_links(node.share.servers, node.share.workers)
 
-    results = on_each(nodes, start, signals)
+    try:
+        results = on_each(nodes, start, signals)
+    except Interrupted as interrupted:
+        say("interrupted as the job began: what has started is ended")
+        _abandon(job, nodes, signals)
+        raise Interrupted(interrupted.number, "interrupted as the job began") from None
     wrong = [f"  {node.name}: {result}" for node, result in results.items() if isinstance(result, FlotaError)]
     if wrong:
         begun = [node for node, result in results.items() if not isinstance(result, FlotaError)]
-        Run(job, begun, signals, Shown("", begun, Path(), 0), END, None).abandon()
+        _abandon(job, begun, signals)
         raise SystemFailure("the job ended as it began, for not all hosts could start their part:\n" + "\n".join(wrong))
+
+
+def _abandon(job: starting.Job, nodes: Sequence[Node], signals: Signals) -> None:
+    _tell_left(Run(job, nodes, signals, Shown("", nodes, Path(), 0), END, None).abandon(), job.lost_after)
 
 
 @contextlib.contextmanager
@@ -218,11 +226,7 @@ def _run(
 def _tell_end(
     asked: Arguments, nodes: Sequence[Node], left: Sequence[Node], shown: Shown, status: int, lost_after: float
 ) -> None:
-    for node in left:
-        end = time.strftime(
-            "%H:%M:%S", time.localtime(time.time() + max(0.0, lost_after + node.heard - time.monotonic()))
-        )
-        say(f"{node.name} was not reached any more: its agent ends what runs there by itself at {end}")
+    _tell_left(left, lost_after)
     for node in nodes:
         if node.copies is not None and node.copies.trouble:
             say(node.copies.trouble)
@@ -230,6 +234,14 @@ def _tell_end(
         say(f"done: {', '.join(shown.summary())}; logs in {Path(asked.log_dir)}/HOST/")
     elif not asked.no_durable:
         say(f"if the servers have kept something by now, the job goes on from there with {_resume(asked)}")
+
+
+def _tell_left(left: Sequence[Node], lost_after: float) -> None:
+    for node in left:
+        end = time.strftime(
+            "%H:%M:%S", time.localtime(time.time() + max(0.0, lost_after + node.heard - time.monotonic()))
+        )
+        say(f"{node.name} was not reached any more: its agent ends what runs there by itself at {end}")
 
 
 def _resume(asked: Arguments) -> str:

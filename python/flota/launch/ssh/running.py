@@ -55,11 +55,11 @@ class Run:
             shown.close()
         return status
 
-    def abandon(self) -> None:
-        """Ends what has begun on these nodes, before anybody followed them."""
+    def abandon(self) -> list[Node]:
+        """Ends what has begun on these nodes, before anybody followed them. Returns as ``end`` does."""
         for node in self._nodes:
             node.follow(self._events, self._job.beat)
-        self.end()
+        return self.end()
 
     def end(self) -> list[Node]:
         """Ends everything everywhere, as far as it can be reached. Returns the nodes on which something may be left."""
