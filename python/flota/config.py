@@ -273,6 +273,11 @@ def log_level() -> str:
     return _one_of(LOG_LEVEL, LOG_LEVELS, "info")
 
 
+def log_settings() -> dict[str, str]:
+    """What is set here of how lines are said."""
+    return {name: os.environ[name] for name in (LOG_FORMAT, LOG_LEVEL) if os.environ.get(name)}
+
+
 def take_log_format(form: str) -> None:
     """This process, and those that it starts, say their lines so from here on."""
     os.environ[LOG_FORMAT] = form

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 from datetime import datetime, timezone
@@ -49,7 +50,8 @@ def line_of(event: str, message: str, level: str, **more: Any) -> str:
     role, index = _speaker
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     found = {"time": now, "level": level, "role": role, "index": index, "pid": os.getpid(), "event": event}
-    return json.dumps({**found, "message": message, **more}, ensure_ascii=False)
+    finite = {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in more.items()}
+    return json.dumps({**found, "message": message, **finite}, ensure_ascii=False)
 
 
 def say(event: str, message: str, level: str = "info", **more: Any) -> None:
