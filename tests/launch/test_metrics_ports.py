@@ -122,7 +122,7 @@ def test_each_process_has_a_port_of_its_own_that_can_be_foretold(job):
 
 
 def test_nobody_listens_beyond_loopback(job):
-    own = {port for port in range(job.first, job.first + 5)}
+    own = set(range(job.first, job.first + 5))
     listening = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         address, state = line.split()[1], line.split()[3]
@@ -178,7 +178,7 @@ def test_the_dashboard_asks_for_what_is_exported(job):
     asked = set(re.findall(r"\bflota_\w+", " ".join(expressions())))
     assert len(asked) > 25
     assert asked - exported(job) == OF_PASSES
-    assert OF_PASSES <= set(FAMILIES)
+    assert set(FAMILIES) >= OF_PASSES
 
 
 def test_the_dashboard_asks_for_kinds_and_parts_that_there_are(job):

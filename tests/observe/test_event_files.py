@@ -132,7 +132,8 @@ def test_steps_that_are_made_again_replace_those_of_before(tmp_path, standing, b
     first.close()
     monkeypatch.setenv("FLOTA_RESTARTS", "1")
     # A file of a later second is read after it, as a process that is started again makes one.
-    monkeypatch.setattr(tensorboard.time, "time", lambda began=time.time(): began + 2)
+    later = time.time() + 2
+    monkeypatch.setattr(tensorboard.time, "time", lambda: later)
     standing.step = 0
     second = begin()
     standing.stepped(2, 8, 2.0, 0.1)
