@@ -19,24 +19,12 @@ from flota.rules import SGD
 from flota.standing import Place, Standing
 
 UNITS = ("_seconds", "_bytes", "_ratio", "_pushes")
-HAVE_NO_UNIT = [
-    "flota_checkpoint_step",
-    "flota_dense_elements",
-    "flota_dense_tables",
-    "flota_info",
-    "flota_launch_process_up",
-    "flota_learning_rate",
-    "flota_loss",
-    "flota_metric",
-    "flota_open_connections",
-    "flota_pass_epoch",
-    "flota_phase",
-    "flota_process_max_fds",
-    "flota_process_open_fds",
-    "flota_steps_in_flight",
-    "flota_table_rows",
+HAVE_NO_UNIT = {
+    "flota_checkpoint_step", "flota_dense_elements", "flota_dense_tables", "flota_info", "flota_launch_process_up",
+    "flota_learning_rate", "flota_loss", "flota_metric", "flota_open_connections", "flota_pass_epoch", "flota_phase",
+    "flota_process_max_fds", "flota_process_open_fds", "flota_steps_in_flight", "flota_table_rows",
     "flota_table_waiting_keys",
-]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAMILIES)
