@@ -1,11 +1,13 @@
 """flota's own lines on workers: text, or JSON objects."""
 
+import ast
 import json
 import math
 import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +83,35 @@ def test_lines_of_several_threads_do_not_mix(tmp_path, monkeypatch):
         monkeypatch.undo()
     lines = (tmp_path / "lines").read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 200
+
+
+# --- what the documentation says ---
+
+ROOT = Path(__file__).parents[2]
+# The functions that say lines, and the place of the event among their arguments.
+IN_LAUNCH = {"say": 1, "fail": 1, "show_table": 0, "line_of": 0}
+
+
+def events():
+    found = set()
+    for file in sorted((ROOT / "python/flota").rglob("*.py")):
+        text = file.read_text()
+        of_launch = "from flota.launch.saying import" in text
+        places = IN_LAUNCH if of_launch else {"say": 0, "line_of": 0}
+        for node in ast.walk(ast.parse(text)):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            name = called.removeprefix("log.")
+            if isinstance(node, ast.Call) and name in places and len(node.args) > places[name]:
+                argument = node.args[places[name]]
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    found.add(argument.value)
+    return found
+
+
+def test_the_page_has_all_events():
+    page = (ROOT / "docs/observing/logs.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    told = {word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])}
+    said = {event for event in events() if re.fullmatch(r"[a-z_]+", event)}
+    assert len(said) > 15
+    assert said - told == set()

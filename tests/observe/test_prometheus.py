@@ -2,8 +2,11 @@
 
 import math
 import re
+import shutil
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,3 +237,27 @@ def test_the_port_is_on_loopback_unless_it_is_asked_for_elsewhere(monkeypatch, s
     finally:
         asked.close()
         unasked.close()
+
+
+# --- what the documentation says ---
+
+PAGE = (Path(__file__).parents[2] / "docs/observing/metrics.md").read_text()
+
+
+def test_the_page_has_all_metrics_as_they_are():
+    rows = re.findall(r"^\| `(flota_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", PAGE, re.MULTILINE)
+    told = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), text) for name, kind, labels, text in rows}
+    assert told == {name: (family.kind, family.labels, family.help) for name, family in FAMILIES.items()}
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not there: install Debian's package prometheus"
+)
+def test_promtool_takes_the_configurations_of_the_page(tmp_path):
+    blocks = re.findall(r"^```yaml\n(# prometheus\.yml\n.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        (tmp_path / "prometheus.yml").write_text(block)
+        command = ["promtool", "check", "config", "prometheus.yml"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
