@@ -34,10 +34,11 @@ PYTHON_LAYERS = """
     client server
     tables
     roles strategy report eras
+    prometheus tensorboard
     standing
     timeline
     tls durable health
-    certificates
+    certificates log
     config rules initializer admission arrays pages
     checks
     errors

@@ -12,7 +12,6 @@ Arrays are used where they lie, and the interpreter is free while a call waits. 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from flota.admission import Admission, checked, to_native
 from flota.checks import flag, whole
 from flota.errors import DeadlineExceeded, FlotaError, InvalidArgument
 from flota.initializer import Constant, Initializer
+from flota.log import say
 from flota.pages import RowPage
 from flota.rules import Rule
 from flota.tables import DenseTable, Future, Session, SparseTable, choose, milliseconds
@@ -226,7 +226,7 @@ class Client:
                     return wait()
             except DeadlineExceeded as error:
                 late = self._on_their_way(error)
-                print(f"flota: worker {self._rank} waits on at {what}: {', '.join(late)}", file=sys.stderr, flush=True)
+                say("waits_on", f"worker {self._rank} waits on at {what}: {', '.join(late)}", "warning")
 
     @contextmanager
     def saying_where(self) -> Iterator[None]:

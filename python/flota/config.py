@@ -31,6 +31,11 @@ SNAPSHOT_MB = "FLOTA_SNAPSHOT_MB"
 RECOVER_BEFORE_DAMAGE = "FLOTA_RECOVER_BEFORE_DAMAGE"
 LISTEN = "FLOTA_LISTEN"
 HEALTH_PORT = "FLOTA_HEALTH_PORT"
+METRICS_PORT = "FLOTA_METRICS_PORT"
+METRICS_HOST = "FLOTA_METRICS_HOST"
+TENSORBOARD = "FLOTA_TENSORBOARD"
+LOG_FORMAT = "FLOTA_LOG_FORMAT"
+LOG_LEVEL = "FLOTA_LOG_LEVEL"
 POD_IP = "POD_IP"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
@@ -38,6 +43,9 @@ THREADS = "OMP_NUM_THREADS"
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_SNAPSHOT_SECONDS = 300.0
 DEFAULT_SNAPSHOT_MB = 256.0
+DEFAULT_METRICS_HOST = "127.0.0.1"
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")  # the least first
 
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
@@ -52,6 +60,8 @@ _FORWARDED = (
     SNAPSHOT_MB,
     RECOVER_BEFORE_DAMAGE,
     THREADS,
+    LOG_FORMAT,
+    LOG_LEVEL,
 )
 # What it takes to ask a job's servers how they do: the secret, and what protects the traffic.
 LOOKING = (SECRET, *PROTECTION, ENDPOINTS_FILE)
@@ -234,11 +244,58 @@ def listen_host() -> str:
 
 def health_port() -> int | None:
     """The port at which a server tells whether it is well: ``FLOTA_HEALTH_PORT``; None: nowhere."""
-    text = os.environ.get(HEALTH_PORT, "").strip()
+    return _port(HEALTH_PORT)
+
+
+def metrics_port() -> int | None:
+    """The port at which this process tells Prometheus what it counts: ``FLOTA_METRICS_PORT``; None: nowhere. To a
+    launch it is the first of those of its processes."""
+    return _port(METRICS_PORT)
+
+
+def metrics_host() -> str:
+    """The address of that port: ``FLOTA_METRICS_HOST``, or loopback."""
+    return os.environ.get(METRICS_HOST, "").strip().strip("[]") or DEFAULT_METRICS_HOST
+
+
+def tensorboard_folder() -> str:
+    """Where workers write event files: ``FLOTA_TENSORBOARD``, or nothing."""
+    return os.environ.get(TENSORBOARD, "")
+
+
+def log_format() -> str:
+    """How flota's own lines are written: ``FLOTA_LOG_FORMAT``, or text."""
+    return _one_of(LOG_FORMAT, LOG_FORMATS, "text")
+
+
+def log_level() -> str:
+    """The least level of lines that are written: ``FLOTA_LOG_LEVEL``, or info."""
+    return _one_of(LOG_LEVEL, LOG_LEVELS, "info")
+
+
+def log_settings() -> dict[str, str]:
+    """What is set here of how lines are said."""
+    return {name: os.environ[name] for name in (LOG_FORMAT, LOG_LEVEL) if os.environ.get(name)}
+
+
+def take_log_format(form: str) -> None:
+    """This process, and those that it starts, say their lines so from here on."""
+    os.environ[LOG_FORMAT] = form
+
+
+def _one_of(name: str, known: tuple[str, ...], default: str) -> str:
+    text = os.environ.get(name, "").strip().lower() or default
+    if text not in known:
+        raise InvalidArgument(f"{name}={text}: it is one of {', '.join(known)}")
+    return text
+
+
+def _port(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
-        raise InvalidArgument(f"{HEALTH_PORT}={text}: a port is a number between 1 and 65535")
+        raise InvalidArgument(f"{name}={text}: a port is a number between 1 and 65535")
     return int(text)
 
 

@@ -6,7 +6,7 @@
 ``FLOTA_HEALTH_PORT`` opens it in ``init_server``, ``--health_port`` in ``python -m flota.server``. Whoever reaches the
 port may ask, so it tells nothing else, and a stranger costs little: one thread, at most 32 connections of two seconds
 and two KiB each. One more sends the oldest away, so a flood keeps nobody out for longer than it takes to connect.
-``pages`` has room for others.
+``pages`` has room for others: ``flota.prometheus`` tells at ``/metrics`` what a process counts.
 """
 
 from __future__ import annotations
@@ -66,11 +66,14 @@ class HealthPort:
     """The port, open until ``close``. Set ``ready`` when the process serves. Thread safety: any thread.
 
     ``pages``: more paths, each with what answers there. It is called on the port's thread, which it must not keep.
+    ``threaded``: False for a process that may have no threads: then it calls ``turn`` whenever ``fileno`` is readable,
+    and several times a second, and is that thread itself. ``purpose``, ``chosen_by``: words for errors.
     """
 
     def __init__(
-        self, host: str, port: int, *, pages: Mapping[str, Page] | None = None, not_ready: str = "starting"
-    ) -> None:
+        self, host: str, port: int, *, pages: Mapping[str, Page] | None = None, not_ready: str = "starting",
+        threaded: bool = True, purpose: str = "health", chosen_by: str = f"{config.HEALTH_PORT} or --health_port",
+    ) -> None:  # fmt: skip
         self.ready = False
         self._not_ready = not_ready
         self._pages: dict[str, Page] = {
@@ -78,15 +81,17 @@ class HealthPort:
             "/readyz": self._readiness,
             **(pages or {}),
         }
-        self._listener = _listen(host, port)
+        self._listener = _listen(host, port, purpose, chosen_by)
         self._peers: dict[socket.socket, _Peer] = {}  # oldest first
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         # Closing it is heard by the thread, whatever that waits for.
         self._wake, self._waked = socket.socketpair()
         self._selector.register(self._waked, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name="flota-health", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if threaded:
+            self._thread = threading.Thread(target=self._run, name=f"flota-{purpose}", daemon=True)
+            self._thread.start()
 
     @property
     def port(self) -> int:
@@ -95,25 +100,39 @@ class HealthPort:
     def close(self) -> None:
         """Ends the thread and frees the port; a second call does nothing."""
         self._wake.close()
-        self._thread.join(SECONDS)
+        if self._thread is not None:
+            self._thread.join(SECONDS)
+        else:
+            self._free()
+
+    def fileno(self) -> int:
+        """Readable when there is something to do."""
+        return self._selector.fileno()
+
+    def turn(self) -> None:
+        """Does what can be done without waiting. Requires: it has no thread."""
+        self._turn(0.0)
 
     def _readiness(self) -> Answer:
         return Answer(200, "ok\n") if self.ready else Answer(503, f"{self._not_ready}\n")
 
     def _run(self) -> None:
         try:
-            while self._turn():
+            while self._turn(_TICK):
                 pass
         finally:
-            for peer in list(self._peers.values()):
-                self._end(peer)
-            self._selector.close()
-            self._listener.close()
-            self._waked.close()
+            self._free()
 
-    def _turn(self) -> bool:
+    def _free(self) -> None:
+        for peer in list(self._peers.values()):
+            self._end(peer)
+        self._selector.close()
+        self._listener.close()
+        self._waked.close()
+
+    def _turn(self, seconds: float) -> bool:
         """Serves those that have something to say; False: the end."""
-        for key, _ in self._selector.select(_TICK):
+        for key, _ in self._selector.select(seconds):
             if key.fileobj is self._waked:
                 return False
             if key.fileobj is self._listener:
@@ -191,7 +210,7 @@ class HealthPort:
         peer.socket.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, purpose: str, chosen_by: str) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -208,8 +227,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return listener
     except OSError as error:
         raise SystemFailure(
-            f"the health port {port} cannot be opened on {host}: {error.strerror}; choose another with "
-            f"{config.HEALTH_PORT} or --health_port"
+            f"the {purpose} port {port} cannot be opened on {host}: {error.strerror}; choose another with {chosen_by}"
         ) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from flota.data.leases import TEST_PREFIX, own_coordinator
 from flota.data.reading import tell_trained
 from flota.errors import MAY_PASS, CheckpointError, FlotaError
 from flota.initializer import Constant
+from flota.log import say
 from flota.nn.table import TableParameter
 from flota.optim import counts_steps, rule_of
 from flota.rules import SGD, Rule
@@ -231,7 +231,7 @@ def _go_on_with_data(checkpoint: Checkpoint) -> None:
     states = going_on(checkpoint.manifest.data)
     own_coordinator().restore(states)
     if what := told(states):
-        print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
+        say("data_position", f"{checkpoint.path}: {what}")
 
 
 def load_remote(optimizer: DistributedOptimizer, job: Job, dirname: Path, weights_only: bool = False) -> None:
@@ -269,7 +269,7 @@ def _load_as_first(optimizer: DistributedOptimizer, job: Job, dirname: Path, wei
             _tell(job, b"more")
             last = time.monotonic()
     if not weights_only and (what := told(going_on(checkpoint.manifest.data))):
-        print(f"flota: {checkpoint.path}: {what}", file=sys.stderr, flush=True)
+        say("data_position", f"{checkpoint.path}: {what}")
     step = optimizer.steps if weights_only else checkpoint.step
     _tell(job, b"done", str(step).encode())
     return step

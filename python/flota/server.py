@@ -5,7 +5,8 @@ the machine could read it. Off loopback it needs certificates, from flags or the
 the server listens it prints one line, ``flota server 0 of 1 listening on HOST:PORT``. It ends when a client asks
 for it, or with SIGINT or SIGTERM. With ``--durable DIR`` what it holds outlives it: started again with the same folder,
 it goes on where it was (docs/durability.md). With ``--health_port`` it tells over HTTP, at the same address, whether it
-is alive and whether it serves (``flota.health``). Flags win over the environment.
+is alive and whether it serves (``flota.health``); with ``--metrics_port`` it tells Prometheus what it counts, on
+loopback unless ``--metrics_host`` says otherwise (``flota.prometheus``). Flags win over the environment.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from flota import _core, config
 from flota.durable import Durable, from_environment, keep_server
 from flota.errors import FlotaError, InvalidArgument
 from flota.health import open_health_port
+from flota.log import as_json, say, speak_as, take_server_lines
+from flota.prometheus.page import open_metrics_port
+from flota.prometheus.server import server_counts
 from flota.tls import ServerTls, protect_server, server_set
 
 # How often the waiting thread looks for a signal.
@@ -98,6 +102,18 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PORT",
         help="answer GET /healthz and /readyz there (default: FLOTA_HEALTH_PORT, or nowhere)",
     )
+    parser.add_argument(
+        "--metrics_port",
+        type=_port,
+        metavar="PORT",
+        help="answer GET /metrics there (default: FLOTA_METRICS_PORT, or nowhere)",
+    )
+    parser.add_argument(
+        "--metrics_host",
+        default="",
+        metavar="HOST",
+        help="address of that port (default: FLOTA_METRICS_HOST, or 127.0.0.1)",
+    )
     parser.add_argument("--max-payload-mb", type=_at_least_1, default=256, help="largest message in MiB (default: 256)")
     return parser
 
@@ -114,7 +130,13 @@ def _options(arguments: argparse.Namespace) -> _core.ServerOptions:
     options.max_payload = arguments.max_payload_mb << 20
     protect_server(options, _tls(arguments), insecure=arguments.insecure)
     keep_server(options, _durable(arguments))
+    take_server_lines(options)
     return options
+
+
+def _check_metrics(arguments: argparse.Namespace) -> None:
+    if arguments.metrics_host and arguments.metrics_port is None and config.metrics_port() is None:
+        raise InvalidArgument("--metrics_host is the address of a port that nobody asked for: give --metrics_port")
 
 
 def _durable(arguments: argparse.Namespace) -> Durable | None:
@@ -163,11 +185,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, ask_to_stop)
     signal.signal(signal.SIGTERM, ask_to_stop)
     try:
+        speak_as("server", arguments.index)
+        _check_metrics(arguments)
         # Before what may take long: recovering.
         health = open_health_port(arguments.host, arguments.health_port)
         server = _core.Server.start(_options(arguments))
+        metrics = open_metrics_port(
+            "server", arguments.index, server_counts(server), host=arguments.metrics_host, port=arguments.metrics_port
+        )
     except FlotaError as error:
-        print(f"flota server: {error}", file=sys.stderr)
+        if as_json():
+            say("refused", str(error), "error")
+        else:
+            print(f"flota server: {error}", file=sys.stderr)
         return 1
     if arguments.until_stdin_ends:
         threading.Thread(target=_wait_for_stdin, args=(server,), daemon=True).start()
@@ -177,8 +207,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     while not stop_asked and not server.wait(_LOOK_MS):
         pass
     server.stop()
-    if health is not None:
-        health.close()
+    for port in (health, metrics):
+        if port is not None:
+            port.close()
     return 0
 
 

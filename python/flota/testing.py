@@ -64,7 +64,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=config.child_environment(FLOTA_SECRET=self._secret),
+                env=config.child_environment(FLOTA_SECRET=self._secret, FLOTA_METRICS_PORT=""),  # each needs its own
             )
         self.endpoint = self._wait_until_ready(self._process, timeout)
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from flota import config
+from flota.errors import InvalidArgument
 from flota.launch import main
 from flota.launch.arguments import parse
 from flota.launch.kubernetes.credentials import make_contents
@@ -356,3 +357,46 @@ def test_a_job_is_named_after_its_script(script, name):
 def test_a_script_that_gives_no_name_needs_one(capsys):
     assert main(["--on=kubernetes", *JOB, "2024.py"]) == 2
     assert "--name: 2024.py gives the job no name that Kubernetes takes; say one" in capsys.readouterr().err
+
+
+# --- metrics ---
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_metrics_are_told_at_one_port_of_every_pod(form):
+    objects = rendered("--metrics_port=9300", f"--form={form}")
+    for thing in objects:
+        check(thing)
+    servers, worker = pod_templates(objects)
+    for pod in [*servers, worker]:
+        assert pod["metadata"]["annotations"] == {
+            "prometheus.io/scrape": "true", "prometheus.io/port": "9300", "prometheus.io/path": "/metrics"
+        }  # fmt: skip
+        (container,) = pod["spec"]["containers"]
+        assert {"name": "metrics", "containerPort": 9300} in container["ports"]
+        told = {entry["name"]: entry for entry in container["env"]}
+        assert told["FLOTA_METRICS_PORT"]["value"] == "9300"
+        assert told["FLOTA_METRICS_HOST"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    for policy in of_kind(objects, "NetworkPolicy"):
+        assert {"ports": [{"protocol": "TCP", "port": 9300}]} in policy["spec"]["ingress"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nobody_is_let_in_to_metrics_that_nobody_asked_for(form):
+    text = to_yaml(objects_of(settings(f"--form={form}"), None))
+    assert "METRICS" not in text
+    assert "prometheus.io" not in text
+
+
+@pytest.mark.parametrize("port", [6170, 6171])
+def test_a_port_of_the_pods_is_none_for_metrics(port):
+    with pytest.raises(InvalidArgument, match=f"--metrics_port={port} is a port of the pods already"):
+        settings(f"--metrics_port={port}")
+
+
+def test_lines_of_pods_are_as_they_are_here(monkeypatch):
+    monkeypatch.setenv("FLOTA_LOG_FORMAT", "json")
+    monkeypatch.setenv("FLOTA_LOG_LEVEL", "warning")
+    for pod in pod_templates(rendered())[0]:
+        told = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][0]["env"]}
+        assert (told["FLOTA_LOG_FORMAT"], told["FLOTA_LOG_LEVEL"]) == ("json", "warning")

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import random
+import selectors
 import socket
 import subprocess
 import sys
@@ -190,3 +191,25 @@ def test_closed_it_leaves_neither_port_nor_thread(health):
     health.close()
     assert answers(port, "/healthz") is None
     assert not [thread for thread in threading.enumerate() if thread.name == "flota-health"]
+
+
+def test_a_process_without_threads_serves_by_turns():
+    before = threading.active_count()
+    port = HealthPort("127.0.0.1", 0, pages={"/metrics": lambda: Answer(200, "x" * 1_000_000)}, threaded=False)
+    number = port.port
+    with contextlib.closing(port), socket.create_connection(("127.0.0.1", number), timeout=10) as peer:
+        assert threading.active_count() == before
+        peer.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        peer.setblocking(False)
+        found, deadline = b"", time.monotonic() + 10
+        with selectors.DefaultSelector() as selector:
+            selector.register(port, selectors.EVENT_READ)
+            selector.register(peer, selectors.EVENT_READ)
+            while not found.endswith(b"x" * 1_000_000) and time.monotonic() < deadline:
+                assert selector.select(5), "nothing woke the process"
+                port.turn()
+                with contextlib.suppress(BlockingIOError):
+                    found += peer.recv(1 << 20)
+        assert found.startswith(b"HTTP/1.1 200 OK")
+        assert len(found) > 1_000_000
+    assert answers(number, "/healthz") is None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 import threading
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from flota import _core, workers
 from flota._core import SHARD_DONE, SHARD_RELEASED, LeaseOutcome
 from flota.errors import FlotaError
+from flota.log import say
 from flota.standing import Place
 from flota.standing import worker as standing
 from flota.workers import Epoch, Workers
@@ -220,11 +220,11 @@ class Leases:
         waited = time.monotonic() - began
         if self._client is not None and waited > self._client.timeout * (1 + self._told_patience):
             self._told_patience += 1
-            print(
-                f"flota: worker {self._workers.index} has waited {waited:.0f} s for the last pieces of epoch "
+            say(
+                "waits_for_pieces",
+                f"worker {self._workers.index} has waited {waited:.0f} s for the last pieces of epoch "
                 f"{self._epoch.number}, which other workers have",
-                file=sys.stderr,
-                flush=True,
+                "warning",
             )
 
     def trained(self, marks: Sequence[Mark], samples: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -22,6 +21,7 @@ from flota.data.reading import close_passes
 from flota.eras import Shrinking
 from flota.errors import CheckpointError, InvalidArgument
 from flota.fleet.part import Part
+from flota.log import say
 from flota.nn.table import TableParameter
 from flota.nn.table_module import TableModule
 from flota.vectors import load_vectors as begin_with_vectors
@@ -103,7 +103,7 @@ class Persistence(Part):
             if (contents.step, contents.mode) != (optimizer.steps, mode) or not self._passed(contents):
                 return False
             self._go_on_from(place_of(dirname))
-        print(f"flota: {dirname} was saved before this worker was started again: left as it is", file=sys.stderr)
+        say("saved_before", f"{dirname} was saved before this worker was started again: left as it is")
         return True
 
     def _passed(self, contents: Manifest) -> bool:

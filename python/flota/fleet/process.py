@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -28,11 +27,15 @@ from flota.communicator.sync import SyncCommunicator
 from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.errors import FlotaError, InvalidArgument, ServerUnavailable
+from flota.fleet.outlets import Outlets
 from flota.fleet.persistence import Persistence
 from flota.fleet.serving import serve
 from flota.fleet.team import Team
 from flota.fleet.telling import Teller
 from flota.health import HealthPort, open_health_port
+from flota.log import say, speak_as, take_server_lines
+from flota.prometheus.page import open_metrics_port
+from flota.prometheus.server import server_counts
 from flota.roles import Placement, RoleMaker, default_role_maker
 from flota.standing import worker as standing
 from flota.strategy import Async, DistributedStrategy, Geo, Mode, Sync, as_strategy
@@ -51,7 +54,8 @@ class Fleet(Persistence):
     def __init__(self) -> None:
         super().__init__()
         self._server: _core.Server | None = None
-        self._health: HealthPort | None = None
+        self._ports: list[HealthPort] = []  # of a server
+        self._outlets = Outlets()
         self._teller: Teller | None = None
 
     def init(
@@ -66,6 +70,7 @@ class Fleet(Persistence):
                 "is_collective=True: flota trains with parameter servers; use torch DDP for collectives"
             )
         self._placement = (default_role_maker() if role_maker is None else role_maker).placement()
+        speak_as("worker" if self.is_worker() else "server", self._placement.index)
         if self.is_worker():
             workers.meet(Team(self))
         self._strategy = None if strategy is None else as_strategy(strategy)
@@ -87,7 +92,8 @@ class Fleet(Persistence):
         """Loads this server's share of a checkpoint, if one is named, and begins to listen. Workers may come then.
 
         A server that finds in its durable folder what it held when it died goes on from there instead. It listens at
-        the address of its endpoint's name, or at ``FLOTA_LISTEN``; ``FLOTA_HEALTH_PORT`` tells there how it is.
+        the address of its endpoint's name, or at ``FLOTA_LISTEN``; ``FLOTA_HEALTH_PORT`` tells there how it is, and
+        ``FLOTA_METRICS_PORT`` (at ``FLOTA_METRICS_HOST``) tells Prometheus what it counts.
         ``tables``: only the weights of these tables of it; the job begins with them, and counts its steps from 0.
         """
         if tables is not None and dirname is None:
@@ -104,21 +110,24 @@ class Fleet(Persistence):
         options.count = self.placement.server_num
         protect_server(options)
         keep_server(options)
+        take_server_lines(options)
         # Before what may take long: recovering, and loading a checkpoint.
         health = open_health_port(host, None)
+        self._ports = [health] if health is not None else []
         try:
             server = _core.Server.make(options)
             # One that was started again has what became of the checkpoint since.
             if dirname is not None and not server.recovered:
                 restore_server(server, dirname, tables)
+            metrics = open_metrics_port("server", options.index, server_counts(server))
+            self._ports += [metrics] if metrics is not None else []
             server.listen()
         except BaseException:
-            if health is not None:
-                health.close()
+            self._close_ports()
             raise
         if health is not None:
             health.ready = True
-        self._server, self._health = server, health
+        self._server = server
 
     def run_server(self) -> None:
         """Serves until the workers have stopped, or until SIGINT or SIGTERM. When all workers have gone without a
@@ -126,12 +135,15 @@ class Fleet(Persistence):
         if self._server is None:
             raise InvalidArgument("call flota.init_server() before run_server()")
         server, self._server = self._server, None
-        health, self._health = self._health, None
         try:
             serve(server, f"server {self.placement.index}")
         finally:
-            if health is not None:
-                health.close()
+            self._close_ports()
+
+    def _close_ports(self) -> None:
+        for port in self._ports:
+            port.close()
+        self._ports = []
 
     # --- workers ---
 
@@ -148,8 +160,9 @@ class Fleet(Persistence):
             raise InvalidArgument("this process is a server: call init_worker() under `if flota.is_worker():`")
         if config.report_address() is not None:
             report.watch_failures()
-        if config.report_address() is not None or config.observed():
+        if config.report_address() is not None or config.observed() or self._outlets.asked_for():
             watch_losses()
+        self._outlets.open(self.placement.index)
         optimizer.worker = self.placement.index
         for table, _ in optimizer.tables():
             table.job_over = False
@@ -175,6 +188,8 @@ class Fleet(Persistence):
             self._member = None
             raise
         self._client = client
+        if self.is_first_worker() and isinstance(strategy.mode, Async):
+            self._outlets.show_staleness(client)
         self._tell(client, optimizer, strategy.mode)
 
     def _tell(self, client: Client, optimizer: DistributedOptimizer, mode: Mode) -> None:
@@ -190,7 +205,7 @@ class Fleet(Persistence):
 
     def _connect(self, client: Client, optimizer: DistributedOptimizer, strategy: DistributedStrategy) -> None:
         if self.is_first_worker():
-            print(_configuration(self.placement, strategy, optimizer, client.timeout), file=sys.stderr, flush=True)
+            say("configuration", _configuration(self.placement, strategy, optimizer, client.timeout))
         self._member = self._join(client, strategy.mode)
         job = self._job_of(client)
         rejoined = job.rejoin()
@@ -214,11 +229,12 @@ class Fleet(Persistence):
             saved = last_saved(rejoined)
             self._last_saved = None if saved is None else place_of(saved)
             self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
-            print(
-                f"flota: worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} "
-                "of its steps",
-                file=sys.stderr,
-                flush=True,
+            say(
+                "restarted",
+                f"worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} of its "
+                "steps",
+                steps=steps,
+                starts=rejoined.starts,
             )
 
     def _join(self, client: Client, mode: Mode) -> Membership | None:
@@ -237,13 +253,13 @@ class Fleet(Persistence):
         """This worker has joined a job that runs."""
         index = self.placement.index
         if _STOP in rejoined.passed:
-            print(f"flota: worker {index} has joined when all others had stopped: it ends", file=sys.stderr, flush=True)
+            say("too_late", f"worker {index} has joined when all others had stopped: it ends")
             report.finished()
             client.close()
             raise SystemExit(0)
         if rejoined.starts == 1:
-            workers = f"worker {index} has joined: the job has {self.worker_num()} workers now"
-            print(f"flota: {workers}", file=sys.stderr, flush=True)
+            count = self.worker_num()
+            say("joined", f"worker {index} has joined: the job has {count} workers now", workers=count)
 
     def _go(self) -> None:
         """This worker was asked to leave: its script ends here, as by ``sys.exit()``."""
@@ -258,15 +274,14 @@ class Fleet(Persistence):
         self._member.leave()
         report.left()
         steps = 0 if self._optimizer is None else self._optimizer.steps
-        print(
-            f"flota: worker {self.placement.index} was asked to leave, after {steps} steps", file=sys.stderr, flush=True
-        )
+        say("left", f"worker {self.placement.index} was asked to leave, after {steps} steps", steps=steps)
         self._end()
 
     def _end(self, phase: str = "finished") -> None:
         if self._teller is not None:
             self._teller.close(phase)
             self._teller = None
+        self._outlets.flush()
         if self._client is not None:
             self._client.close()
         self._client = self._member = None
@@ -290,6 +305,7 @@ class Fleet(Persistence):
 
     def _job_is_over(self) -> None:
         """This process may begin another."""
+        self._outlets.close()
         for table, _ in [] if self._optimizer is None else self._optimizer.tables():
             table.job_over = True
         workers.meet(workers.Alone())
@@ -346,6 +362,6 @@ def _configuration(
     """What is in effect, in two lines."""
     settings = " ".join(f"{name}={value}" for name, value in strategy.describe())
     return (
-        f"flota: {place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
-        f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\nflota: {settings}"
+        f"{place.worker_num} workers, servers {','.join(place.server_endpoints)}, "
+        f"{type(optimizer.wrapped).__name__}, timeout {timeout:g} s\n{settings}"
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 
 from flota import _core, config, report
+from flota.log import say
 
 _LOOK_MS = 200
 # Times FLOTA_TIMEOUT. A worker whose network is gone is started again for as long as four of them and more; and whoever
@@ -42,11 +42,11 @@ def serve(server: _core.Server, name: str) -> None:
     try:
         while not stopped.is_set() and not server.wait(_LOOK_MS):
             if company.alone_for() > patience:
-                print(
-                    f"flota: {name} ends: all workers have gone without a goodbye, and for {patience:g} s "
+                say(
+                    "nobody_left",
+                    f"{name} ends: all workers have gone without a goodbye, and for {patience:g} s "
                     f"(10 times {config.TIMEOUT}) none has come back",
-                    file=sys.stderr,
-                    flush=True,
+                    "error",
                 )
                 raise SystemExit(report.NOBODY_LEFT)
     finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flota import config
 from flota.errors import InvalidArgument
 from flota.launch.engines import ENGINES, LOCAL, Flag
 from flota.launch.parser import Once, Parser, above_zero, count, port, seconds
@@ -32,7 +33,10 @@ class Arguments:
     ips: str
     keep_durable: bool
     log_dir: str
+    log_format: str
     max_restarts: int
+    metrics_host: str
+    metrics_port: int | None
     no_durable: bool
     nproc_per_node: int | None
     on: str
@@ -43,6 +47,7 @@ class Arguments:
     servers: str
     snapshot_mb: float | None
     snapshot_seconds: float | None
+    tensorboard: str
     training_script: str
     training_script_args: list[str]
     worker_num: int | None
@@ -109,6 +114,7 @@ def _parser(prog: str) -> Parser:
         here, "--no_view", dest="view", action="store_const", const="none", default="auto", help="same as --view none"
     )
 
+    _add_outlets(parser)
     _add_engines(parser)
     refused = parser.argparse.add_argument_group(
         "refused unless empty", f"{', '.join('--' + name for name in _HETER)}: {_NO_HETER}"
@@ -203,6 +209,36 @@ def _add_recovery(parser: Parser) -> None:
     )
 
 
+def _add_outlets(parser: Parser) -> None:
+    seeing = parser.argparse.add_argument_group("seeing the job", "Beside its own table, and flota top.")
+    parser.add(
+        seeing, "--metrics_port", type=port, metavar="PORT",
+        help="Prometheus: this launch at PORT, servers and then workers at those after it (default: "
+        f"{config.METRICS_PORT}, or none)",
+    )  # fmt: skip
+    parser.add(
+        seeing, "--metrics_host", default="", metavar="HOST",
+        help=f"address of these ports (default: {config.METRICS_HOST}, or {config.DEFAULT_METRICS_HOST})",
+    )  # fmt: skip
+    parser.add(
+        seeing, "--tensorboard", default="", metavar="DIR",
+        help=f"folder of event files that workers write (default: {config.TENSORBOARD}, or none)",
+    )  # fmt: skip
+    parser.add(
+        seeing, "--log_format", choices=config.LOG_FORMATS, default="",
+        help=f"flota's own lines as text, or as a JSON object each (default: {config.LOG_FORMAT}, or text)",
+    )  # fmt: skip
+
+
+def _take_outlets(given: dict[str, Any]) -> None:
+    """What the environment says of them is as if it were said by flags."""
+    if given["metrics_port"] is None:
+        given["metrics_port"] = config.metrics_port()
+    if given["metrics_host"] and given["metrics_port"] is None:
+        raise InvalidArgument("--metrics_host is the address of ports that nobody asked for: give --metrics_port")
+    given["tensorboard"] = given["tensorboard"] or config.tensorboard_folder()
+
+
 def _refuse_without_durable(arguments: Arguments) -> None:
     if not arguments.no_durable:
         return
@@ -224,6 +260,7 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
     if given["max_restarts"] is None:
         given["max_restarts"] = DEFAULT_RESTARTS
     given["on"] = given["on"] or ("ssh" if given["hosts"] else LOCAL)
+    _take_outlets(given)
     own = _own_flags(given)
     _refuse_what_would_not_act(given, {name: parser.argparse.get_default(name) for name in given})
     arguments = Arguments(own=own, **given)

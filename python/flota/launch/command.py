@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from flota import config
 from flota.errors import FlotaError, InvalidArgument
 from flota.launch.arguments import Arguments, parse
 from flota.launch.engines import ENGINES
+from flota.launch.saying import fail
+from flota.log import speak_as
 
 
 def _flush() -> None:
@@ -24,6 +27,13 @@ def _flush() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def _refuse(error: FlotaError) -> None:
+    try:
+        fail(f"flota launch: {error}", "refused")
+    except InvalidArgument:  # of what the environment says of lines
+        print(f"flota launch: {error}", file=sys.stderr)
+
+
 def main(
     argv: Sequence[str] | None = None,
     prog: str = "flota launch",
@@ -32,13 +42,16 @@ def main(
     """The command. Returns its exit status: that of the process that failed, 130 after Ctrl-C, 2 when it is refused.
     ``launch``: what runs the job, if not the engine's."""
     try:
+        speak_as("launch", 0)
         asked = parse(argv, prog)
+        if asked.log_format:
+            config.take_log_format(asked.log_format)
         launch = launch or import_module(ENGINES[asked.on].module).launch
         status = launch(asked)
         _flush()
         return status
     except FlotaError as error:
-        print(f"flota launch: {error}", file=sys.stderr)
+        _refuse(error)
         return 2 if isinstance(error, InvalidArgument) else 1
     except BrokenPipeError:
         # Who read the output is gone. All processes are stopped; nothing more can be said, also not at exit.

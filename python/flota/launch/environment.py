@@ -111,17 +111,23 @@ def _list(endpoints: Iterable[Endpoint]) -> str:
     return ",".join(map(str, endpoints))
 
 
-def configuration_table(arguments: Arguments) -> str:
-    """Fleet's table of what is in effect, and flota's own flags below it where they were used."""
+def configuration(arguments: Arguments) -> dict[str, str]:
+    """What is in effect, by Fleet's names in Fleet's order, and flota's own flags after them where they were used."""
     values = {**vars(arguments), **_REFUSED}
     own = {
-        "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
-        "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False,
-        "snapshot_mb": None, "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
+        "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False, "log_format": "",
+        "max_restarts": DEFAULT_RESTARTS, "metrics_host": "", "metrics_port": None, "no_durable": False, "on": LOCAL,
+        "paddle": False, "resume": False, "snapshot_mb": None, "snapshot_seconds": None, "tensorboard": "",
+        "timeout": 10.0, "view": "auto",
     }  # fmt: skip
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
-    lines = [f"{name}: {values[name]}".rstrip() for name in names]
-    lines += [f"{name}: {value}" for name, value in arguments.own.items() if value not in (None, False, "", [])]
+    used = {name: value for name, value in arguments.own.items() if value not in (None, False, "", [])}
+    return {name: str(value) for name, value in {**{name: values[name] for name in names}, **used}.items()}
+
+
+def configuration_table(arguments: Arguments) -> str:
+    """The same as Fleet shows it."""
+    lines = [f"{name}: {value}".rstrip() for name, value in configuration(arguments).items()]
     return "\n".join(["-----------  Configuration Arguments -----------", *lines, "-" * 48])
 
 

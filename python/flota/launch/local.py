@@ -10,15 +10,16 @@ from flota.errors import SystemFailure
 from flota.launch.arguments import Arguments
 from flota.launch.crew import LocalCrew
 from flota.launch.durable import OLD, DurableFolder
-from flota.launch.environment import configuration_table
+from flota.launch.environment import configuration, configuration_table
 from flota.launch.folders import prepare_logs, private_folder
 from flota.launch.guard import Guard
+from flota.launch.outlets import check_outlets
 from flota.launch.plan import Plan, make_plan
 from flota.launch.protection import check_protection
 from flota.launch.resuming import durable_place, how_to_resume, new_record, resumed_plan, resumed_record
 from flota.launch.rows import Job
 from flota.launch.running import Launch
-from flota.launch.saying import say, show
+from flota.launch.saying import say, show_table
 from flota.launch.signals import Signals
 from flota.launch.view import View, kind_of_view, make_view
 
@@ -26,6 +27,7 @@ from flota.launch.view import View, kind_of_view, make_view
 def _begin(asked: Arguments, plan: Plan, *, tidy: bool) -> tuple[DurableFolder | None, list[str]]:
     """Makes a new job's folders: that of the logs, and the one to resume it from. Also returns what is to be said."""
     check_protection(plan)
+    check_outlets(plan)
     prepare_logs(plan, tidy=tidy)
     if asked.no_durable:
         return None, []
@@ -57,6 +59,7 @@ def _resume(asked: Arguments, plan: Plan) -> tuple[Plan, DurableFolder, list[str
         record = durable.resume()
         plan = resumed_plan(asked, record, durable.path)
         check_protection(plan)
+        check_outlets(plan)
         prepare_logs(plan, tidy=False)
         trouble = durable.begin(resumed_record(record, asked, plan))
         notes = [f"going on with the job in {durable.path}, started {record.started}, which was {record.state}"]
@@ -82,7 +85,8 @@ def launch(
     with contextlib.ExitStack() as held:
         if durable is not None:
             held.callback(durable.close)
-        show(configuration_table(plan.arguments))
+        in_effect = plan.arguments
+        show_table("configuration", "what is in effect", configuration_table(in_effect), configuration(in_effect))
         for note in [*plan.notes, *notes]:
             say(note)
         signals = Signals()

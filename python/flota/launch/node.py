@@ -17,6 +17,7 @@ from flota import config
 from flota.launch import local
 from flota.launch.command import main as launch
 from flota.launch.starting import end_with_parent
+from flota.log import as_json
 
 
 def _all(_: str) -> bool:
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGUSR1, lambda *_: os.kill(os.getpid(), signal.SIGTERM))  # what mpirun passes on
     # The tables of what is in effect are the same everywhere: those of the first host are shown.
     out, error = sys.stdout, sys.stderr
+    if as_json():  # its objects say themselves of which host they are
+        return launch(argv, launch=functools.partial(local.launch, asked_here=False))
     sys.stdout = cast(TextIO, Labelled(out, f"{node.name} | ", _all if node.first else _is_event))
     sys.stderr = cast(TextIO, Labelled(error, f"{node.name} | "))
     try:

@@ -138,7 +138,8 @@ def _endpoints(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], st
         )
     named = config.pod_ip()
     if len(hosts) == 1 and local_hosts(hosts, named):
-        ports = iter(free_ports(Endpoint(hosts[0], 0).address, servers + workers))
+        taken = _metrics_ports(arguments, servers + workers)
+        ports = iter(free_ports(Endpoint(hosts[0], 0).address, servers + workers, taken))
     else:
         ports = iter(range(FIRST_PORT, FIRST_PORT + servers + workers))
     turn = [hosts[i % len(hosts)] for i in range(max(servers, workers))]
@@ -147,6 +148,12 @@ def _endpoints(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], st
         [Endpoint(host, next(ports)) for host in turn[:workers]],
         named,
     )
+
+
+def _metrics_ports(arguments: Arguments, processes: int) -> range:
+    """Those that this launch and the processes of the job tell their metrics at; see ``launch.outlets``."""
+    first = arguments.metrics_port
+    return range(0) if first is None else range(first, first + 1 + processes)
 
 
 def _from_lists(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], str]:
@@ -170,7 +177,9 @@ def _from_lists(arguments: Arguments) -> tuple[list[Endpoint], list[Endpoint], s
         )
     first = (servers or workers)[0]
     count = _worker_num(arguments, 1) if servers else arguments.server_num or 1
-    ports = free_ports(first.address, count, taken={endpoint.port for endpoint in [*servers, *workers]})
+    taken = {endpoint.port for endpoint in [*servers, *workers]}
+    taken |= {*_metrics_ports(arguments, len(taken) + count)}
+    ports = free_ports(first.address, count, taken)
     filled = [Endpoint(first.host, port) for port in ports]
     return (servers, filled, named) if servers else (filled, workers, named)
 
@@ -223,10 +232,11 @@ def _rendezvous(
 ) -> Endpoint:
     host = servers[0].host
     taken = {endpoint.port for endpoint in [*servers, *workers]}
+    taken |= {*_metrics_ports(arguments, len(servers) + len(workers))}
     if arguments.http_port is not None:
         endpoint = Endpoint(host, arguments.http_port)
         if endpoint.port in taken:
-            raise InvalidArgument(f"--http_port={endpoint.port} is the port of a server or worker already")
+            raise InvalidArgument(f"--http_port={endpoint.port} is a port of the job already")
         if alone:
             check_free("--http_port", endpoint)
         return endpoint

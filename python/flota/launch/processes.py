@@ -18,6 +18,7 @@ from typing import BinaryIO
 from flota.errors import SystemFailure
 from flota.launch.guard import Guard
 from flota.launch.plan import Member
+from flota.log import as_json, line_of
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -130,7 +131,10 @@ class Process(ABC):
         if not self.restarts:
             return
         ended = f": {self.ending}" if self.status is not None else ""
-        line = f"--- {datetime.now():%Y-%m-%d %H:%M:%S} {self.name}, restart {self.restarts}{ended} ---\n"
+        what = f"{self.name}, restart {self.restarts}{ended}"
+        line = f"--- {datetime.now():%Y-%m-%d %H:%M:%S} {what} ---\n"
+        if as_json():
+            line = line_of("restarting", what, "info", process=self.name) + "\n"
         with contextlib.suppress(OSError):  # a full disk
             log.write((line if not log.tell() else f"\n{line}").encode())
             log.flush()

@@ -68,7 +68,8 @@ class Reviver:
             self._refusals[process.name] = verdict.reason
             return False
         process.wait_for_restart(verdict.wait, verdict.restart)
-        say(f"{what}; starting it again in {verdict.wait:g} s ({verdict.restart} of {most})")
+        line = f"{what}; starting it again in {verdict.wait:g} s ({verdict.restart} of {most})"
+        say(line, "restarting", "warning", process=process.name, restart=verdict.restart)
         if process in self._crew.workers:
             self._send_herald(process)
         return True

@@ -22,6 +22,7 @@ from flota.launch.environment import (
     member_environment,
 )
 from flota.launch.following import Following
+from flota.launch.outlets import LaunchPage, outlets_environment
 from flota.launch.plan import Plan
 from flota.launch.processes import Process, stop
 from flota.launch.protection import protection
@@ -29,7 +30,7 @@ from flota.launch.record import FAILED, FINISHED, STOPPED
 from flota.launch.resuming import how_to_resume
 from flota.launch.reviving import Reviver
 from flota.launch.rows import Job
-from flota.launch.saying import clock, say, show, tell
+from flota.launch.saying import clock, fail, say, show_table, tell
 from flota.launch.scaling import Scaling
 from flota.launch.signals import Signals
 from flota.launch.turns import with_workers
@@ -60,6 +61,7 @@ class Launch:
         processes = [*self._crew.workers, *self._crew.servers]
         self._job = Job(script, processes, self._crew.progress, time.monotonic())
         self._protected: dict[str, str] = {}
+        self._page = LaunchPage(plan, lambda: self._crew.processes, alone=asked_here)
         # Hosts of one job may see one file system, as in durable_place.
         address = "" if plan.alone else min(plan.here).strip("[]")
         self._control = Control(folder, self._logs, address) if asked_here else None
@@ -96,11 +98,12 @@ class Launch:
             if self._control is not None:
                 self._control.close()
             self._stop(self._crew.processes)
+            self._page.close()
             self._reviver.close()
             self._crew.progress.close()
             self._close_durable(state)
         if state == FINISHED:
-            say(self._summary())
+            say(self._summary(), "finished")
         return status
 
     def _state(self, failed: Sequence[Process]) -> str:
@@ -121,13 +124,15 @@ class Launch:
         for role, processes in (("server", self._crew.servers), ("worker", self._crew.workers)):
             if processes:
                 say(f"{len(processes)} {role}{'s' * (len(processes) > 1)} on this host; {processes[0].name} is told:")
-                show(environment_table(environments[processes[0].name]) + "\n")
+                told = environments[processes[0].name]
+                show_table("environment", f"what {processes[0].name} is told", environment_table(told) + "\n", told)
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
         if self._control is not None:
             tell(self._control.trouble)
         self._protected, note = protection(self._plan, self._folder)
         if note:
             say(note)
+        self._page.tell()
         for process in self._crew.processes:
             self._crew.environments[process.name] = self._environment(self._plan, process)
             if not self._signals.received:
@@ -146,6 +151,7 @@ class Launch:
             **member_environment(plan, process.member, str(self._folder / "shared")),
             **self._protected,
             **durable_environment(plan.arguments, process.member, kept),
+            **outlets_environment(plan, process.member),
             config.REPORT: str(self._folder / "report"),
         }
 
@@ -183,6 +189,8 @@ class Launch:
             selector.register(self._crew.progress.socket, selectors.EVENT_READ)
             if self._control is not None:
                 self._control.register(selector)
+            if self._page.port is not None:
+                selector.register(self._page.port, selectors.EVENT_READ)
             while not self._signals.received:
                 # In this order: a server that ends because all workers are done does so after they have said it.
                 ended = [process for process in self._crew.processes if process.poll()]
@@ -209,6 +217,7 @@ class Launch:
                     return []
                 self._reviver.end_heralds()
                 view.update()
+                self._page.turn()
                 selector.select(_TICK)
                 with contextlib.suppress(BlockingIOError):
                     self._signals.wake.recv(4096)
@@ -240,7 +249,8 @@ class Launch:
         for index, worker in self._crew.progress.workers.items():
             if worker.nan_step is not None and not worker.nan_told:
                 worker.nan_told = True
-                say(f"worker {index}: the loss is NaN at step {worker.nan_step}")
+                text = f"worker {index}: the loss is NaN at step {worker.nan_step}"
+                say(text, "loss_is_nan", "warning", process=f"worker {index}", step=worker.nan_step)
 
     def _tell_end(self, failed: Sequence[Process]) -> int:
         """Says what ended the job, if anything did before its end, and returns the exit status."""
@@ -250,7 +260,7 @@ class Launch:
         if self._signals.received:
             number = self._signals.received.pop()  # one more makes the stop hurry
             running = sum(process.running for process in self._crew.processes)
-            say(f"{signal.Signals(number).name}: stopping {running} processes")
+            say(f"{signal.Signals(number).name}: stopping {running} processes", "stopping")
             return 128 + number
         return 0
 
@@ -278,10 +288,10 @@ class Launch:
             *([f"flota launch: {first.name} is not started again: {refusal}"] if refusal else []),
             *(f"flota launch: then {process.name} {process.ending}: {process.log}" for process in others),
         ]
-        show("\n".join(text), error=True)
+        fail("\n".join(text), "process_failed", process=first.name, status=first.status)
         running = [process.name for process in self._crew.processes if process.running]
         if running:
-            show(f"flota launch: stopping {', '.join(running)}", error=True)
+            fail(f"flota launch: stopping {', '.join(running)}", "stopping")
 
     def _stop(self, processes: Sequence[Process]) -> None:
         stop(processes, self._plan.arguments.timeout, hurry=lambda: bool(self._signals.received))

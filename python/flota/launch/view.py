@@ -67,7 +67,10 @@ class PlainView:
         """Says how each worker does, and whether any has told."""
         told = [row for row in self._job.rows() if row.step is not None]
         for row in told:
-            say(in_words(row))
+            say(
+                in_words(row), "progress", process=row.name, step=row.step, loss=row.loss, auc=row.auc,
+                samples_per_second=row.samples_per_second,
+            )  # fmt: skip
         return bool(told)
 
 

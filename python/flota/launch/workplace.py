@@ -52,7 +52,8 @@ class LocalWorkplace:
         before = self.workers
         self._plan = self._resize(self._plan, workers)
         if self.is_here(0):  # on one of several hosts
-            say(f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)")
+            line = f"the job has {workers} worker{'s' * (workers > 1)} from now on ({before} before)"
+            say(line, "scaled", workers=workers, before=before)
         if self._durable is not None:
             tell(self._durable.scaled(workers))
         # What is started again is told the new number.
@@ -92,7 +93,7 @@ class LocalWorkplace:
         joined = self._crew.progress.workers[index].joined
         if joined and index in self._crew.coming:
             self._crew.coming.discard(index)
-            say(f"worker {index} has joined")
+            say(f"worker {index} has joined", "joined", process=f"worker {index}")
         return joined
 
     def said_goodbye(self, index: int) -> bool:

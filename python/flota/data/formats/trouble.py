@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from flota.errors import DataError, InvalidArgument
+from flota.log import say
 
 Policy = Literal["stop", "skip"]
 
@@ -63,7 +63,7 @@ class Trouble:
             known = about in self._warned
             self._warned.add(about)
         if not known:
-            print(f"flota: {what}", file=sys.stderr, flush=True)
+            say("data_warning", what, "warning")
 
     def _tell(self, what: str) -> None:
         with self._lock:
@@ -71,4 +71,4 @@ class Trouble:
             told = self._told
         if told <= _MOST_TOLD:
             last = " (later ones are counted, not told)" if told == _MOST_TOLD else ""
-            print(f"flota: {what}{last}", file=sys.stderr, flush=True)
+            say("bad_data", f"{what}{last}", "warning")

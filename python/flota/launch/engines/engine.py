@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 # Every engine starts servers and workers of a script.
-JOB = frozenset({"server_num", "worker_num", "paddle"})
+JOB = frozenset({"server_num", "worker_num", "paddle", "log_format"})
 # Of an engine that runs a launch on each host (flota.launch.nodes): what means there what it means here.
 ON_EACH_HOST = frozenset(
     {
         "certs", "durable", "durable_sync", "gpus", "insecure", "keep_durable", "log_dir", "max_restarts", "no_durable",
-        "paddle", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
+        "metrics_host", "metrics_port", "paddle", "resume", "snapshot_mb", "snapshot_seconds", "tensorboard", "timeout",
+        "view",
     }
 )  # fmt: skip
 

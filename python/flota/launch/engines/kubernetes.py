@@ -10,8 +10,8 @@ KUBERNETES = Engine(
     "Kubernetes, by kubectl",
     JOB
     | {
-        "certs", "durable_sync", "insecure", "keep_durable", "max_restarts", "no_durable", "resume", "snapshot_mb",
-        "snapshot_seconds", "timeout",
+        "certs", "durable_sync", "insecure", "keep_durable", "max_restarts", "metrics_port", "no_durable", "resume",
+        "snapshot_mb", "snapshot_seconds", "timeout",
     },
     (
         Flag("--image", "image of all pods; it has flota, and the script unless --send_script", "IMAGE"),

@@ -10,7 +10,7 @@ LOCAL = Engine(
     JOB
     | {
         "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable", "log_dir",
-        "max_restarts", "no_durable", "nproc_per_node", "resume", "servers", "snapshot_mb", "snapshot_seconds",
-        "timeout", "view", "workers",
+        "max_restarts", "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume", "servers",
+        "snapshot_mb", "snapshot_seconds", "tensorboard", "timeout", "view", "workers",
     },
 )  # fmt: skip

@@ -11,7 +11,8 @@ SSH = Engine(
     JOB
     | {
         "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "keep_durable", "log_dir", "max_restarts",
-        "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
+        "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds",
+        "tensorboard", "timeout", "view",
     },
     (
         HOSTS,

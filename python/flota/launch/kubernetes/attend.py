@@ -32,6 +32,7 @@ from flota.health import open_health_port
 from flota.launch.kubernetes import late
 from flota.launch.progress import Progress, WorkerProgress
 from flota.launch.restarts import DEFAULT_RESTARTS, Ending, judge
+from flota.log import say
 from flota.report import NOBODY_LEFT
 
 WOULD_COME_AGAIN = 70  # EX_SOFTWARE
@@ -108,7 +109,7 @@ def _why_not_again(role: str, status: int, ran: float, *, may_pass: bool) -> str
 
 
 def _say(line: str) -> None:
-    print(f"flota: {line}", file=sys.stderr, flush=True)
+    say("attend", line)
 
 
 def _not_missed(word: str) -> int:

@@ -82,7 +82,9 @@ def _script(settings: Settings) -> Object:
 
 
 def _policies(settings: Settings) -> list[Object]:
-    """Servers: their workers, and whoever asks for their health, which is the node's own. Workers: each other."""
+    """Servers: their workers, and whoever asks for their health, which is the node's own. Workers: each other. With
+    --metrics_port, whoever reaches that: in which namespace Prometheus is, is not known here."""
+    metrics = [{"ports": [_port(settings.metrics_port)]}] if settings.metrics_port is not None else []
     return [
         _policy(
             settings,
@@ -90,9 +92,10 @@ def _policies(settings: Settings) -> list[Object]:
             [
                 {"from": [_pods(settings, "worker")], "ports": [_port(SERVER_PORT)]},
                 {"ports": [_port(HEALTH_PORT)]},
+                *metrics,
             ],
         ),
-        _policy(settings, "worker", [{"from": [_pods(settings, "worker")]}]),
+        _policy(settings, "worker", [{"from": [_pods(settings, "worker")]}, *metrics]),
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from flota import config, tls
 from flota.launch.kubernetes.settings import HEALTH_PORT, SERVER_PORT, TIMEOUT, Settings
 from flota.launch.kubernetes.values import Resources
+from flota.prometheus.page import PATH as METRICS_PATH
 from flota.roles import environment as roles
 
 Object = dict[str, Any]
@@ -61,6 +62,7 @@ def server_pod(settings: Settings, index: int | None = None) -> Object:
         _set(roles.PORT, str(SERVER_PORT)),
         _field(config.LISTEN, "status.podIP"),
         _set(config.HEALTH_PORT, str(HEALTH_PORT)),
+        *_metrics(settings),
         *_durability(settings),
         *_everybodys(settings, settings.server),
     ]
@@ -69,6 +71,7 @@ def server_pod(settings: Settings, index: int | None = None) -> Object:
         "ports": [
             {"name": "server", "containerPort": SERVER_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
+            *_metrics_ports(settings),
         ],
         # Alive while it recovers, however long that takes; ready once it serves.
         "startupProbe": {**_get("/healthz"), **_PROBE, "periodSeconds": 5, "failureThreshold": _START_SECONDS // 5},
@@ -95,9 +98,12 @@ def worker_pod(settings: Settings) -> Object:
         _set(roles.ROLE, "TRAINER"),
         _field(roles.WORKER_ID, _INDEX),
         _field(config.RESTARTS, _FAILURES),
+        *_metrics(settings),
         *_everybodys(settings, settings.worker),
     ]
     container = {**_container(settings, "worker", env), "terminationMessagePath": ENDED}
+    if ports := _metrics_ports(settings):
+        container["ports"] = ports
     volumes = _volumes(settings, "worker")
     # Readers of data hand batches over in shared memory, of which a pod has 64 MiB unless something is mounted there.
     container["volumeMounts"] = [*container["volumeMounts"], {"name": "shm", "mountPath": "/dev/shm"}]
@@ -123,7 +129,7 @@ def _template(settings: Settings, role: str, container: Object, volumes: list[Ob
     pull = {"imagePullSecrets": [{"name": settings.pull_secret}]} if settings.pull_secret else {}
     nodes = {"nodeSelector": dict(settings.node_selector)} if settings.node_selector else {}
     return {
-        "metadata": {"labels": labels(settings, role)},
+        "metadata": {"labels": labels(settings, role), **_scraped(settings)},
         "spec": {
             "serviceAccountName": settings.name,
             "automountServiceAccountToken": False,
@@ -193,10 +199,30 @@ def _everybodys(settings: Settings, resources: Resources) -> list[Object]:
         config.INSECURE if settings.insecure else config.CERTS: "1" if settings.insecure else _SECRET_FOLDER,
         config.TIMEOUT: str(TIMEOUT),
         config.THREADS: str(_threads(resources.cpu)),  # torch would take all cores of the node
+        **config.log_settings(),
         "HOME": "/tmp",
         **{name: _as_written(value) for name, value in settings.env},
     }
     return [_set(name, value) for name, value in found.items()]
+
+
+def _metrics(settings: Settings) -> list[Object]:
+    if settings.metrics_port is None:
+        return []
+    port = str(settings.metrics_port)
+    return [_set(config.METRICS_PORT, port), _field(config.METRICS_HOST, "status.podIP")]
+
+
+def _metrics_ports(settings: Settings) -> list[Object]:
+    return [] if settings.metrics_port is None else [{"name": "metrics", "containerPort": settings.metrics_port}]
+
+
+def _scraped(settings: Settings) -> Object:
+    """By these annotations Prometheus finds pods, where it is configured as its examples are."""
+    if settings.metrics_port is None:
+        return {}
+    found = {"scrape": "true", "port": str(settings.metrics_port), "path": METRICS_PATH}
+    return {"annotations": {f"prometheus.io/{name}": value for name, value in found.items()}}
 
 
 def _durability(settings: Settings) -> list[Object]:

@@ -56,6 +56,7 @@ class Settings:
     storage_class: str
     volume_size: str
     max_restarts: int
+    metrics_port: int | None  # of every pod
     grace: int
     resume: bool
     detach: bool
@@ -120,6 +121,7 @@ def settings_of(arguments: Arguments) -> Settings:
         storage_class=values.optional(values.object_name, "--storage_class", own["storage_class"]),
         volume_size=values.amount("--volume_size", own["volume_size"] or values.DEFAULT_VOLUME),
         max_restarts=arguments.max_restarts,
+        metrics_port=_metrics_port(arguments),
         grace=math.ceil(arguments.timeout),
         resume=arguments.resume,
         detach=own["detach"],
@@ -148,6 +150,13 @@ def _check_flags_together(arguments: Arguments, form: str) -> None:
             raise InvalidArgument(f"--{name} is about a job that runs, and --dry_run starts none")
     if own["detach"] and arguments.keep_durable:
         raise InvalidArgument("--keep_durable: after --detach, nothing removes the volumes but `flota stop --volumes`")
+
+
+def _metrics_port(arguments: Arguments) -> int | None:
+    """Every pod has an address of its own, so that all of them tell their metrics at the same port."""
+    if arguments.metrics_port in (SERVER_PORT, HEALTH_PORT):
+        raise InvalidArgument(f"--metrics_port={arguments.metrics_port} is a port of the pods already; take another")
+    return arguments.metrics_port
 
 
 def _protection(arguments: Arguments) -> tuple[bool, str]:

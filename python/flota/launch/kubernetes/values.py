@@ -28,11 +28,12 @@ LABEL = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 # Set for each pod by what is rendered: another value would make it somebody else.
 _OURS = {
     "TRAINING_ROLE", "PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ID", "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PORT",
-    "POD_IP", "POD_NAME", config.LISTEN, config.HEALTH_PORT, config.RESTARTS, config.REPORT, config.DURABLE_DIR,
-    config.SECRET_FILE, *config.PROTECTION,
+    "POD_IP", "POD_NAME", config.LISTEN, config.HEALTH_PORT, config.METRICS_HOST, config.RESTARTS, config.REPORT,
+    config.DURABLE_DIR, config.SECRET_FILE, *config.PROTECTION,
 }  # fmt: skip
 _BY_FLAG = {
     config.SECRET: "--secret, or set it where you launch", config.DURABLE_SYNC: "--durable_sync",
+    config.METRICS_PORT: "--metrics_port", config.LOG_FORMAT: "--log_format",
     config.SNAPSHOT_SECONDS: "--snapshot_seconds", config.SNAPSHOT_MB: "--snapshot_mb",
 }  # fmt: skip
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from flota.errors import InvalidArgument
 from flota.launch.arguments import Arguments
-from flota.launch.environment import configuration_table
+from flota.launch.environment import configuration, configuration_table
 from flota.launch.folders import prepare_logs, private_folder
 from flota.launch.ray.keeping import Keeping
 from flota.launch.ray.protection import Protection, check_protection
 from flota.launch.ray.settings import Settings, read_settings
 from flota.launch.rows import Job
-from flota.launch.saying import say, show
+from flota.launch.saying import say, show_table
 from flota.launch.signals import Signals
 from flota.launch.view import View, kind_of_view, make_view
 
@@ -65,7 +65,7 @@ class _Run:
         prepare_logs(plan)
         notes = keeping.begin(asked, plan)
         keeping.check_shared(placing.readers(taken[: len(plan.servers)]))
-        show(configuration_table(asked))
+        show_table("configuration", "what is in effect", configuration_table(asked), configuration(asked))
         for note in notes:
             say(note)
         folder = self._held.enter_context(private_folder())

@@ -15,7 +15,7 @@ from flota.launch.ray.seats import BESIDE
 from flota.launch.ray.settings import Settings
 from flota.launch.reviving import Reviver
 from flota.launch.running import Launch
-from flota.launch.saying import say, show, tell
+from flota.launch.saying import fail, say, show_table, tell
 from flota.launch.scaling import workers_text
 from flota.launch.signals import Signals
 
@@ -96,7 +96,8 @@ class RayLaunch(Launch):
         crew = self._ray_crew
         for role, processes in (("server", crew.servers), ("worker", crew.workers)):
             say(f"{len(processes)} {role}{'s' * (len(processes) > 1)}; {processes[0].name} is told:")
-            show(environment_table(member_environment(self._plan, processes[0].member, "a folder of its own")) + "\n")
+            told = member_environment(self._plan, processes[0].member, "a folder of its own")
+            show_table("environment", f"what {processes[0].name} is told", environment_table(told) + "\n", told)
         for placed in crew.ray_processes:
             say(f"{placed.name} is on {placed.node}")
         say(f"the logs are {self._logs}/serverlog.* and {self._logs}/workerlog.*")
@@ -127,9 +128,9 @@ class RayLaunch(Launch):
         assert isinstance(first, RayProcess)
         if first.member.role == "server" and first.was_moved and not first.holds and first.kept:
             where = "on that node's own disk" if not self._durable else f"in {self._durable.path}"
-            show(
+            fail(
                 f"flota launch: what {first.name} had kept was {where}, and is not on {first.node}. With "
                 "--durable=DIR, a folder that all nodes share, a lost node costs nothing; without it, start the job "
                 "anew, from the last checkpoint that the script has saved",
-                error=True,
+                "server_lost",
             )

@@ -14,10 +14,10 @@ from flota.errors import FlotaError, InvalidArgument, SystemFailure
 from flota.launch.arguments import Arguments
 from flota.launch.attaching import tell_lookers
 from flota.launch.control import Control
-from flota.launch.environment import configuration_table
+from flota.launch.environment import configuration, configuration_table
 from flota.launch.heads import control
 from flota.launch.hosts import FIRST_PORT
-from flota.launch.saying import say, show
+from flota.launch.saying import say, show_table
 from flota.launch.signals import Signals
 from flota.launch.ssh import starting
 from flota.launch.ssh.asking import Asking
@@ -56,7 +56,7 @@ def launch(asked: Arguments) -> int:
     accept_new = bool(asked.own["accept_new_host_keys"])
     pairs = enumerate(zip(hosts, found, strict=True))
     nodes = [Node(i, host, share, accept_new=accept_new) for i, (host, share) in pairs]
-    show(configuration_table(asked))
+    show_table("configuration", "what is in effect", configuration_table(asked), configuration(asked))
     signals = Signals()
     try:
         with control(asked.log_dir) as heard:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from flota.launch.saying import say, show
+from flota.launch.saying import fail, say
 from flota.launch.signals import Signals
 from flota.launch.ssh.asking import Asking
 from flota.launch.ssh.node import Event, Node
@@ -106,7 +106,7 @@ class Run:
                 failed = [status for status in statuses or [] if status]
                 failed = failed or [part["status"] for part in node.parts if part["status"]]
                 if failed:
-                    show(f"flota launch: the job failed on {node.name}; its logs are in {node.logs}", error=True)
+                    fail(f"flota launch: the job failed on {node.name}; its logs are in {node.logs}")
                     return failed[0]
             over = [node for node, statuses in ended.items() if statuses is not None]
             if over and all(node in over or node.idles for node in alive):
@@ -156,7 +156,7 @@ class Run:
             case "said":
                 say(f"{node.name}: {event.text}")
             case "told":
-                show(f"{node.name}: {event.text}", error=True)
+                fail(f"{node.name}: {event.text}", "host_failed")
             case "answered" if self._asking is not None:
                 self._asking.take(event)
             case "broken" if not self._stopping:
@@ -201,7 +201,7 @@ class Run:
         return [node for node in self._alive() if node.share.workers and not node.over]
 
     def _tell_lost(self, text: str) -> None:
-        show(f"flota launch: {text}", error=True)
+        fail(f"flota launch: {text}", "host_lost")
 
     def _speak_for_the_silent(self) -> None:
         """Has somebody tell the servers that the workers of a silent host will be back: until it is decided what

@@ -22,7 +22,7 @@ _FOR_SERVERS = (tls.SERVER, tls.SERVER_KEY, tls.CLIENT_AUTHORITY)
 _FOR_WORKERS = (tls.AUTHORITY, tls.CLIENT, tls.CLIENT_KEY)
 
 # Flags that each node's launch gets as they were given here.
-_PASSED_ON = ("durable", "snapshot_mb", "snapshot_seconds")
+_PASSED_ON = ("durable", "metrics_host", "metrics_port", "snapshot_mb", "snapshot_seconds", "tensorboard")
 _SWITCHES = ("durable_sync", "insecure", "keep_durable", "no_durable", "paddle")
 
 

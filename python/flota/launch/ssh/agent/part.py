@@ -21,6 +21,7 @@ from flota.errors import FlotaError, InvalidArgument
 from flota.launch import local
 from flota.launch.arguments import parse
 from flota.launch.rows import Job, Row
+from flota.launch.saying import stay_text
 
 _EVERY = 0.5  # seconds
 
@@ -65,6 +66,7 @@ def main(words: Sequence[str]) -> int:
     feed = socket.socket(fileno=int(number))
     feed.setblocking(False)
     feed.set_inheritable(False)
+    stay_text()  # the agent tells the head what they say
     try:
         os.chdir(workspace)
         # The agent has taken away the logs of jobs before; those here may be of workers of another part.
