@@ -115,7 +115,7 @@ def configuration_table(arguments: Arguments) -> str:
     """Fleet's table of what is in effect, and flota's own flags below it where they were used."""
     values = {**vars(arguments), **_REFUSED}
     own = {
-        "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
+        "certs": "", "dashboard": None, "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
         "max_restarts": DEFAULT_RESTARTS, "no_durable": False, "on": LOCAL, "paddle": False, "resume": False,
         "snapshot_mb": None, "snapshot_seconds": None, "timeout": 10.0, "view": "auto",
     }  # fmt: skip

@@ -9,8 +9,8 @@ LOCAL = Engine(
     "this host",
     JOB
     | {
-        "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable", "log_dir",
-        "max_restarts", "no_durable", "nproc_per_node", "resume", "servers", "snapshot_mb", "snapshot_seconds",
-        "timeout", "view", "workers",
+        "certs", "dashboard", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable",
+        "log_dir", "max_restarts", "no_durable", "nproc_per_node", "resume", "servers", "snapshot_mb",
+        "snapshot_seconds", "timeout", "view", "workers",
     },
 )  # fmt: skip

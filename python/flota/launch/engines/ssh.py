@@ -10,8 +10,8 @@ SSH = Engine(
     "several hosts, by SSH",
     JOB
     | {
-        "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "keep_durable", "log_dir", "max_restarts",
-        "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
+        "certs", "dashboard", "durable", "durable_sync", "gpus", "http_port", "insecure", "keep_durable", "log_dir",
+        "max_restarts", "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
     },
     (
         HOSTS,
