@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flota.observe.page.logs import Scan, tail
-from flota.observe.page.marks import Mark
+from flota.observe.page.marks import WITH_THE_JOB, Mark
 
 MOST_EVENTS = 60
 _LINES = 24
@@ -51,7 +51,7 @@ class Events:
             self._add(now, process, "good", f"was started again (restart {process['restarts']})")
         elif was in (Mark.AWAY, Mark.WARN) and mark == Mark.OK:
             self._add(now, process, "good", "is well again")
-        elif mark == Mark.DONE and was != Mark.DONE:
+        elif mark == Mark.DONE and was != Mark.DONE and process["state"] != WITH_THE_JOB:
             self._add(now, process, "good", process["state"])
 
     def _scan(self, now: float, process: dict[str, Any]) -> None:

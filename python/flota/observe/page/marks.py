@@ -18,7 +18,8 @@ class Mark(str, enum.Enum):
     DONE = "done"
 
 
-_DONE = ("finished", "stopped", "has left", "ended with the job")
+WITH_THE_JOB = "ended with the job"
+_DONE = ("finished", "stopped", "has left", WITH_THE_JOB)
 _WARN = ("loss is NaN", "no step for", "silent", "no word of")
 
 

@@ -60,7 +60,7 @@ def _worker(row: Row, told: dict[str, Any] | None, note: dict[str, Any]) -> dict
         "sps": short(row.samples_per_second),
         "loss": short(row.loss),
         "auc": short(row.auc),
-        "waits": short(row.waits),
+        "waits": short(row.waits) if row.running else None,
         "in_flight": row.in_flight,
         "done": short(row.done),
         "left": row.left_seconds,
@@ -83,8 +83,10 @@ def _common(
 def ended(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same once the job is over: nothing runs any more, whatever was seen last."""
     gone = (marks.Mark.OK, marks.Mark.WARN, marks.Mark.AWAY)
-    over = {"mark": marks.Mark.DONE.value, "state": "ended with the job"}
-    return [{**one, **over} if one["mark"] in gone else dict(one) for one in found]
+    over = {"mark": marks.Mark.DONE.value, "state": marks.WITH_THE_JOB}
+    still = {"sps": None, "shares": None, "pulls": None, "pushes": None, "cpu": None, "left": None}
+    found = [{**one, **{name: value for name, value in still.items() if name in one}} for one in found]
+    return [{**one, **over} if one["mark"] in gone else one for one in found]
 
 
 def tables(found: Sequence[WholeTable]) -> list[dict[str, Any]]:

@@ -5,6 +5,12 @@ import * as format from "./format.js";
 
 const SIGNS = { error: "✕", log: "✕", warning: "!", good: "●" };
 
+/** Of a log, the end is what one looks for. */
+function toEnd(event) {
+  const lines = event.target.lastChild;
+  lines.scrollTop = lines.scrollHeight;
+}
+
 export class Events {
   constructor() {
     this.told = null; // the last event that was read aloud
@@ -31,7 +37,7 @@ export class Events {
       h("time", { class: "quiet", datetime: new Date(one.time * 1000).toISOString() }, format.at(one.time)),
       h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[one.kind] ?? "·"), h("b", {}, one.name), h("span", { class: "what" }, one.text),
     ];
-    const inner = one.lines.length ? h("details", {}, h("summary", {}, parts), h("pre", { tabindex: "0" }, one.lines.join("\n"))) : h("div", { class: "flat" }, parts);
+    const inner = one.lines.length ? h("details", { ontoggle: toEnd }, h("summary", {}, parts), h("pre", { tabindex: "0" }, one.lines.join("\n"))) : h("div", { class: "flat" }, parts);
     return h("li", { "data-kind": one.kind, "data-name": one.name }, inner);
   }
 }

@@ -7,20 +7,20 @@ import { sign, word } from "./marks.js";
 const PARTS = ["read", "pull", "forward", "backward", "push", "wait"];
 const name = { title: "", kind: "name", text: (one) => one.name };
 const state = { title: "state", kind: "state left", text: (one) => one.state };
-const pid = { title: "pid", kind: "low", text: (one) => (one.pid ? String(one.pid) : "–") };
+const pid = { title: "pid", kind: "mid", text: (one) => (one.pid ? String(one.pid) : "–") };
 const log = { title: "log", kind: "log", text: () => "" };
 
 const COLUMNS = {
   workers: [
     name, state,
-    { title: "step", text: (one) => format.whole(one.step) },
+    { title: "step", kind: "low", text: (one) => format.whole(one.step) },
     { title: "samples/s", text: (one) => format.count(one.sps) },
     { title: "loss", text: (one) => format.metric(one.loss) },
-    { title: "AUC", text: (one) => format.metric(one.auc), any: (one) => one.auc !== null },
-    { title: "time", kind: "shares" },
+    { title: "AUC", kind: "low", text: (one) => format.metric(one.auc), any: (one) => one.auc !== null },
+    { title: "time", kind: "shares low" },
     { title: "waits", text: (one) => format.share(one.waits) },
     { title: "pass", kind: "low", text: (one) => format.share(one.done), any: (one) => one.done !== null },
-    { title: "memory", kind: "low", text: (one) => format.bytes(one.memory) },
+    { title: "memory", kind: "mid", text: (one) => format.bytes(one.memory) },
     { title: "restarts", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
     pid, log,
   ],
@@ -29,8 +29,8 @@ const COLUMNS = {
     { title: "rows", text: (one) => format.count(one.rows) },
     { title: "memory", text: (one) => format.bytes(one.memory) },
     { title: "cpu", text: (one) => format.share(one.cpu) },
-    { title: "pulls/s", text: (one) => format.count(one.pulls) },
-    { title: "pushes/s", text: (one) => format.count(one.pushes) },
+    { title: "pulls/s", kind: "low", text: (one) => format.count(one.pulls) },
+    { title: "pushes/s", kind: "low", text: (one) => format.count(one.pushes) },
     { title: "pull p99", kind: "low", text: (one) => format.seconds(one.p99) },
     { title: "clients", kind: "low", text: (one) => format.whole(one.clients) },
     { title: "restarts", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
@@ -71,14 +71,15 @@ export class Processes {
 
   update(row, one, columns) {
     mark(row, "mark", one.mark);
+    mark(row, "pid", String(one.pid ?? ""));
     columns.forEach((column, index) => {
       const cell = row.cells[index];
       if (column === name) {
         say(cell.firstChild, sign(one.mark));
-        cell.title = `${word(one.mark)}${one.where ? `, on ${one.where}` : ""}`;
+        cell.title = `${word(one.mark)}${one.where ? `, on ${one.where}` : ""}${one.pid ? `, pid ${one.pid}` : ""}`;
       } else if (column === log) {
         cell.firstChild.hidden = !one.log;
-      } else if (column.kind === "shares") {
+      } else if (column.kind === "shares low") {
         this.shares(cell, one.shares);
       } else {
         say(cell, column.text(one));
@@ -99,7 +100,7 @@ export class Processes {
       return rect;
     });
     const text = parts.map((part) => `${part} ${format.share(found[part])}`).join(", ");
-    cell.replaceChildren(s("svg", { class: "shares", viewBox: "0 0 76 11", role: "img", "aria-label": text }, s("title", {}, text), s("rect", { width: 76, height: 11 }), rects));
+    cell.replaceChildren(s("svg", { class: "bar", viewBox: "0 0 76 11", role: "img", "aria-label": text }, s("title", {}, text), s("rect", { width: 76, height: 11 }), rects));
   }
 
   async open(name) {

@@ -12,17 +12,17 @@ export function showSaves(saves, now) {
     return;
   }
   if (!body.querySelector("table")) {
-    const titles = ["what", "age", "size", "step"].map((title, index) => h("th", { class: index ? null : "left", scope: "col" }, title));
+    const titles = ["what", "age", "size"].map((title, index) => h("th", { class: index ? null : "left", scope: "col" }, title));
     body.replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Checkpoints" }, h("table", { id: "save-list" }, h("thead", {}, h("tr", {}, titles)), h("tbody"))));
   }
   keyed(body.querySelector("tbody"), saves, (one) => `${one.kind} ${one.name}`, (one) => h("tr", { "data-save": one.kind },
-    h("td", { class: "left" }, h("b"), h("br"), h("span", { class: "quiet" })), h("td"), h("td"), h("td")), (row, one) => {
+    h("td", { class: "left" }, h("b"), h("br"), h("span", { class: "quiet" })), h("td"), h("td")), (row, one) => {
     const [what, , note] = row.cells[0].childNodes;
     say(what, one.name);
-    say(note, `${one.kind === "checkpoint" ? "checkpoint" : "kept by the server"}${one.note ? `: ${one.note}` : ""}`);
+    const kept = one.kind === "checkpoint" ? `checkpoint of step ${format.whole(one.step)}` : "kept by the server";
+    say(note, `${kept}${one.note ? `: ${one.note}` : ""}`);
     say(row.cells[1], one.time ? format.ago(now - one.time) : "–");
     row.cells[1].title = one.time ? new Date(one.time * 1000).toLocaleString() : "";
     say(row.cells[2], format.bytes(one.bytes));
-    say(row.cells[3], format.whole(one.step));
   });
 }
