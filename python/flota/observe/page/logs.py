@@ -13,7 +13,7 @@ _MOST_BYTES = 64 << 10  # of one log at a time
 _LONGEST = 600  # characters of a line that are shown
 
 _ERROR = re.compile(
-    r"^(?:[A-Za-z_][\w.]*\.)?(?:[A-Z]\w*(?:Error|Exception|Exceeded|Unavailable|Interrupt)|SystemExit)\b(?::|$)"
+    r"^flota\.errors\.\w+:|^(?:[A-Za-z_][\w.]*\.)?(?:[A-Z]\w*(?:Error|Exception|Exceeded|Unavailable|Interrupt)|SystemExit)\b(?::|$)"
     r"|\b(?:ERROR|FATAL|CRITICAL|DAMAGED)\b|^(?:error|fatal): ",
 )
 # Controls, and what turns the order of letters around: a log's text stays within its line.
