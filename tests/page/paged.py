@@ -19,7 +19,7 @@ LINK = re.compile(r"the dashboard is at (\S+)")
 # It ends when the file "end" is there. Worker 1 says something that a careless page would run.
 TRAIN = """
 from pathlib import Path
-import os, sys, torch, flota
+import sys, torch, flota
 
 flota.init()
 model = flota.nn.EmbeddingCollection(features=3, dim=4, name="users")
@@ -32,8 +32,10 @@ else:
     print("arguments", sys.argv[1:])
     print("worker", flota.worker_index(), "<img src=x onerror=alert(1)>", flush=True)
     drawn = torch.Generator().manual_seed(flota.worker_index())
-    step = 0
-    while not Path("end").exists():
+    # One that was started again goes on at least to where it had been.
+    been = Path(f"steps.{flota.worker_index()}")
+    step, least = 0, int(been.read_text()) + 20 if been.exists() else 0
+    while step < least or not Path("end").exists():
         keys = torch.randint(0, 10_000, (256, 3), generator=drawn)
         keys[:, 0] = 7
         loss = model(keys).square().mean()
@@ -41,10 +43,13 @@ else:
         loss.backward()
         optimizer.step()
         step += 1
+        if step % 20 == 0 and step > least:
+            Path(f"{been}.new").write_text(str(step))
+            Path(f"{been}.new").rename(been)
         flota.log_metrics(auc=0.75)
         if step == 100:
             flota.save_persistables("saved")
-    os._exit(0) if os.environ["FLOTA_RESTARTS"] != "0" else flota.stop_worker()
+    flota.stop_worker()
 """
 
 

@@ -6,6 +6,8 @@ import signal
 import pytest
 from paged import PagedJob
 
+from waiting import wait_until
+
 pytestmark = pytest.mark.timeout(170)
 SECONDS = 60_000  # milliseconds that the page may take to show what is waited for
 
@@ -88,12 +90,18 @@ def test_nothing_is_asked_of_anybody_else(job, visit):
 
 def test_curves_grow_while_the_job_trains(job, visit):
     seen = visit(job.link())
+
+    def drawn(chart):
+        return (
+            seen.page.evaluate(f"document.querySelector('[data-chart=\"{chart}\"] path.total')?.getAttribute('d')")
+            or ""
+        )
+
+    # Not by wait_for_function: the page lets no text be run as script, the test's neither.
     for chart in ("loss", "auc", "samples"):
-        line = f'[data-chart="{chart}"] path.total'
-        seen.page.wait_for_function(f"document.querySelector('{line}')?.getAttribute('d')?.includes('L')")
-    line = "document.querySelector('[data-chart=\"samples\"] path.total').getAttribute('d').length"
-    before = seen.page.evaluate(line)
-    seen.page.wait_for_function(f"{line} > {before}")
+        wait_until(lambda chart=chart: "L" in drawn(chart), timeout=60)
+    before = drawn("samples").count("L")
+    wait_until(lambda: drawn("samples").count("L") > before, timeout=60)
     assert seen.page.locator('[data-chart="auc"] b').inner_text() == "0.7500"
 
 
@@ -203,7 +211,7 @@ def test_a_killed_worker_shows_with_its_log_and_so_does_its_restart_and_the_jobs
     job = start_job("--max_restarts=3")
     seen = visit(job.link())
     row = seen.row("worker 1", "ok")
-    row.wait_for()
+    row.locator("svg.bar").wait_for()  # it trains
     os.kill(int(row.get_attribute("data-pid")), signal.SIGKILL)
 
     died = seen.event("worker 1", "error")
