@@ -1,5 +1,6 @@
 """The parts of the page that need no job: who is let in, what is kept, what logs tell, where it listens."""
 
+import json
 import os
 import socket
 
@@ -7,12 +8,13 @@ import pytest
 
 from flota.errors import InvalidArgument
 from flota.launch.listening import FIRST_PORT, Place, check_protected, listen, read_place
-from flota.observe.page import logs
+from flota.observe.page import logs, scene
 from flota.observe.page.door import Door, link, token
 from flota.observe.page.events import Events
-from flota.observe.page.history import MOST_POINTS, MOST_RECENT, History, Point
+from flota.observe.page.history import MOST_POINTS, MOST_RECENT, History, Point, point_of
 from flota.observe.page.saves import Saves
 from flota.observe.sight import Server, Sight, Worker
+from flota.standing import Standing
 
 SECRET = "a secret of sixteen bytes"
 
@@ -190,3 +192,21 @@ def test_off_loopback_it_wants_certificates(monkeypatch):
             check_protected("--dashboard", Place(host))
         check_protected("--dashboard", Place(host), insecure=True)
     check_protected("--dashboard", Place("localhost"))
+
+
+def test_what_opens_a_place_is_not_told_with_it():
+    standing = Standing()
+    standing.has_saved("s3://key:secret@bucket/a?token=x", "all")
+    assert standing.note()["saved"]["place"] == "s3://bucket/a"
+    standing.has_saved("/runs/a", "delta")
+    assert standing.saved["place"] == "/runs/a"
+
+
+def test_what_a_note_says_wrongly_is_not_shown():
+    wrong = {"loss": "<b>", "step": [], "metrics": {"auc": {}, "x": "y"}, "shares": {"pull": 0.5}, "saved": 3,
+             "samples_per_second": float("nan"), "memory_bytes": "much"}  # fmt: skip
+    sight = Sight(1.0, [Server(0, "a:1", seen=1.0)], [Worker(0, 0.1, wrong)])
+    _, worker = scene.processes(sight, [])
+    assert [worker[name] for name in ("loss", "step", "auc", "sps", "memory")] == [None] * 5
+    assert worker["shares"]["pull"] == 0.5
+    json.dumps([worker, point_of(sight, []).plain(), Saves(None).plain(sight)], allow_nan=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ from flota.errors import FlotaError, InvalidArgument
 from flota.launch.listening import Place, check_protected, listen, read_place
 from flota.launch.starting import end_with_parent
 from flota.observe import attach
-from flota.observe.page.bounds import Bounded
+from flota.observe.page.bounds import SILENCE, Bounded
 from flota.observe.page.door import Door, link, token
 from flota.observe.page.site import Site
 from flota.observe.page.watching import Watch
@@ -87,6 +88,11 @@ class _Server(uvicorn.Server):
     on_begin: Callable[[], None] = staticmethod(lambda: None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.config.ssl is not None:
+            loop = asyncio.get_running_loop()
+            # uvicorn has no setting for it, and asyncio gives strangers a minute.
+            slow = functools.partial(loop.create_server, ssl_handshake_timeout=SILENCE)
+            loop.create_server = slow  # type: ignore[method-assign]
         await super().startup(sockets)
         self.on_begin()
 
@@ -117,7 +123,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     site = Site(Door(secret, place.host, listener.getsockname()[1], tls=bool(certificate)), watch)
     server = _Server(
         uvicorn.Config(
-            site.app, http=Bounded, ws="none", lifespan="off", log_level="warning", access_log=False,
+            site.app, http=Bounded, ws="none", lifespan="off", loop="asyncio", log_level="error", access_log=False,
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=_LAST_ANSWERS, **certificate,  # type: ignore[arg-type]
         )
     )  # fmt: skip

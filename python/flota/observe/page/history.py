@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ class Point:
 
 def short(value: float | None) -> float | None:
     """Six digits are more than a curve shows."""
-    return None if value is None else float(f"{value:.6g}")
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
 def point_of(sight: Sight, tables: Sequence[WholeTable]) -> Point:
@@ -64,7 +65,7 @@ def point_of(sight: Sight, tables: Sequence[WholeTable]) -> Point:
         if note.get("phase") == "finished":
             continue
         values = [note.get("loss"), (note.get("metrics") or {}).get("auc"), note.get("samples_per_second")]
-        point.workers[str(worker.index)] = [_number(value) for value in values]
+        point.workers[str(worker.index)] = [number(value) for value in values]
     for table in tables[:MOST_TABLES]:
         point.tables[table.name] = [float(table.rows), float(table.bytes)]
     return point
@@ -128,5 +129,8 @@ def _middles(rows: Sequence[Numbers | None]) -> Numbers:
     return [_middle(column) for column in zip(*(row for row in rows if row is not None), strict=True)]
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def number(value: object) -> float | None:
+    """What a note says where it says a number."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -8,9 +8,10 @@ from typing import Any
 
 from flota.launch.rows import Row
 from flota.observe.page import marks
-from flota.observe.page.history import short
+from flota.observe.page.history import number, short
 from flota.observe.sight import Server, Sight
 from flota.observe.whole import WholeTable, workers
+from flota.timeline import PARTS
 
 MOST_HEATS = 8  # tables
 MOST_PROCESSES = 512
@@ -51,21 +52,21 @@ def _server(server: Server, told: dict[str, Any] | None) -> dict[str, Any]:
 
 def _worker(row: Row, told: dict[str, Any] | None, note: dict[str, Any]) -> dict[str, Any]:
     index = int(row.name.split()[1])
-    shares = note.get("shares")
+    shares = note.get("shares") if row.running else None
     return {
         **_common(row.name, "worker", index, marks.of_row(row), row.state, told),
         "where": str((told or {}).get("host") or note.get("host") or ""),
         "pid": (told or {}).get("pid") or note.get("pid"),
-        "step": row.step,
-        "sps": short(row.samples_per_second),
-        "loss": short(row.loss),
-        "auc": short(row.auc),
-        "waits": short(row.waits) if row.running else None,
-        "in_flight": row.in_flight,
-        "done": short(row.done),
-        "left": row.left_seconds,
-        "memory": note.get("memory_bytes"),
-        "shares": shares if isinstance(shares, dict) and row.running else None,
+        "step": number(row.step),
+        "sps": short(number(row.samples_per_second)),
+        "loss": short(number(row.loss)),
+        "auc": short(number(row.auc)),
+        "waits": short(number(row.waits)) if row.running else None,
+        "in_flight": number(row.in_flight),
+        "done": short(number(row.done)),
+        "left": number(row.left_seconds),
+        "memory": number(note.get("memory_bytes")),
+        "shares": {part: short(number(shares.get(part))) for part in PARTS} if isinstance(shares, dict) else None,
     }
 
 

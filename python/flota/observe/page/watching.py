@@ -6,10 +6,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from flota.errors import FlotaError
 from flota.observe.attach import Attached
 from flota.observe.page import scene
 from flota.observe.page.events import Events
@@ -98,7 +97,10 @@ class Watch:
     def _run(self) -> None:
         while not self._closing and not self._seen.over:
             began = time.monotonic()
-            self._look()
+            try:
+                self._look()
+            except Exception as error:  # whatever a server or worker of another version says: the next look may do
+                self._fail(error)
             every = EVERY if self._watchers else EVERY_UNSEEN
             self._wake.clear()
             if not self._watchers or self._closing:
@@ -124,14 +126,9 @@ class Watch:
 
     def _publish(self, sight: Sight, told: list[dict[str, Any]], heard: bool | None, *, over: str) -> None:
         """``heard``: whether there is a point for the curves."""
-        try:
-            whole = tables(sight)
-            point = point_of(sight, with_dense_as_one(whole)) if heard else None
-            found = scene.processes(sight, told)
-        except (FlotaError, KeyError, TypeError, ValueError, AttributeError) as error:
-            # A note of another version's worker: what it says otherwise is not worth the page.
-            self._seen = Seen(self._seen.number + 1, _json({"trouble": f"a look could not be understood: {error}"}))
-            return
+        whole = tables(sight)
+        point = point_of(sight, with_dense_as_one(whole)) if heard else None
+        found = scene.processes(sight, told)
         if over:
             found = scene.ended(found)
         if point is not None:
@@ -140,6 +137,13 @@ class Watch:
         self._logs = {one["name"]: one["path"] for one in found if one["path"]}
         event = {"now": self._now(sight, whole, found, over), "point": point.plain() if point is not None else None}
         self._seen = Seen(self._seen.number + 1, _json(event), _json(scene.heat(whole)), bool(over))
+
+    def _fail(self, error: Exception) -> None:
+        trouble = f"what servers or workers say was not understood: {type(error).__name__}: {error}"
+        with self._lock:
+            if not self._seen.over:
+                self._seen = replace(self._seen, number=self._seen.number + 1, event=_json({"trouble": trouble}))
+        self._on_news()
 
     def _now(self, sight: Sight, whole: list[WholeTable], found: list[dict[str, Any]], over: str) -> dict[str, Any]:
         alive = [server for server in sight.servers if server.alive]
