@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import resource
 import socket
 import time
@@ -62,6 +63,7 @@ class Standing:
     place: Place = field(default_factory=Place)
     lease: str = ""  # the pieces of the data that it has
     metrics: dict[str, float] = field(default_factory=dict)
+    saved: dict[str, Any] = field(default_factory=dict)  # the last checkpoint: where, when, at which step
     began: float = field(default_factory=time.time)
     points: deque[_Point] = field(default_factory=deque)
     last: dict[str, Any] = field(default_factory=dict)  # the last note
@@ -87,6 +89,13 @@ class Standing:
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name[:64]] = float(value)
 
+    def has_saved(self, place: str, mode: str) -> None:
+        """This worker has saved what the tables have. Of a URL, what opens it is left out."""
+        place = re.sub(r"//[^/@]*@|\?.*", lambda match: "//" if match[0][0] == "/" else "", place)
+        self.saved = {
+            "place": place[-_MOST_TEXT:], "mode": mode, "step": self.step, "time": round(time.time(), 3)
+        }  # fmt: skip
+
     def note(self) -> dict[str, Any]:
         now = time.monotonic()
         before = self._since(now)
@@ -109,6 +118,8 @@ class Standing:
             "memory_bytes": _resident(),
             "lease": self.lease[:_MOST_TEXT],
         }
+        if self.saved:
+            found["saved"] = self.saved
         if self.in_flight is not None:
             with contextlib.suppress(Exception):  # of a connection that ends meanwhile
                 found["in_flight"] = self.in_flight()

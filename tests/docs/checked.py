@@ -47,6 +47,9 @@ CHECKED: dict[tuple[str, str], Checked] = {
     ("docs/launching.md", "flota scale --workers 3"): Checked(
         "docs/elastic.md is run", (flags_are_taken,), "tests/launch/test_scaling.py::test_of_two_scales_at_once_the_later_holds"
     ),
+    ("docs/observing/page.md", "flota dashboard --log_dir=log"): Checked(
+        "they serve until they are stopped", (flags_are_taken,), "tests/page/test_http.py::test_when_the_servers_are_gone_it_says_so_and_keeps_the_curves"
+    ),
     ("docs/scale.md", "python benchmarks/scale_model.py --costs costs.json"): Checked(
         "it measures for minutes", (scripts_take_their_flags,)
     ),

@@ -24,6 +24,7 @@ from flota.fleet.part import Part
 from flota.log import say
 from flota.nn.table import TableParameter
 from flota.nn.table_module import TableModule
+from flota.standing import worker as standing
 from flota.vectors import load_vectors as begin_with_vectors
 
 
@@ -80,6 +81,7 @@ class Persistence(Part):
         before = self._last_saved if since is None else place_of(since)
         with nullcontext(dirname) if keep is None else keeping(dirname, keep, optimizer.steps) as place:
             saved = saving.save(optimizer, self._client, place, self._source(), files, wanted, before)
+        standing.has_saved(str(saved), wanted)
         if wanted in ("base", "delta"):
             self._go_on_from(saved)
 

@@ -11,11 +11,14 @@ from typing import Any
 from flota import config
 from flota.errors import InvalidArgument
 from flota.launch.engines import ENGINES, LOCAL, Flag
-from flota.launch.parser import Once, Parser, above_zero, count, port, seconds
+from flota.launch.parser import Once, Parser, above_zero, count, or_auto, port, seconds
 from flota.launch.restarts import DEFAULT_RESTARTS
 
 _HETER = ("heter_workers", "heter_worker_num", "heter_devices")
 _NO_HETER = "flota has one kind of worker, which may use GPUs (--gpus): there are no heter workers"
+
+# Of a flag that an engine does not take, what does the same there.
+_INSTEAD = {"dashboard": "flota dashboard --servers=HOST:PORT,… shows such a job, from where its servers are reached"}
 
 VIEWS = ("auto", "live", "plain", "none")
 
@@ -25,6 +28,7 @@ class Arguments:
     """What was asked for; the names are those of the flags. None and "" mean: not said."""
 
     certs: str
+    dashboard: str | None  # where its page listens; None: there is none
     durable: str
     durable_sync: bool
     gpus: str | None
@@ -111,6 +115,12 @@ def _parser(prog: str) -> Parser:
         here, "--view", choices=VIEWS, default="auto", help="a table that moves (live), lines (plain), or nothing"
     )
     parser.add(
+        here, "--dashboard", type=or_auto, metavar="[HOST:]PORT",
+        help="show the job on a page for browsers; --dashboard alone: on this host's loopback, port 6180 or the next "
+        "one that is free; a HOST that others reach needs --certs or --insecure",
+    )  # fmt: skip
+    parser.may_be_bare.add("--dashboard")
+    parser.add(
         here, "--no_view", dest="view", action="store_const", const="none", default="auto", help="same as --view none"
     )
 
@@ -176,7 +186,8 @@ def _refuse_what_would_not_act(given: dict[str, Any], defaults: dict[str, Any]) 
     engine = ENGINES[given["on"]]
     for name in sorted(set().union(*(other.takes for other in ENGINES.values())) - engine.takes):
         if given[name] not in (defaults[name], "", None):
-            raise InvalidArgument(f"--{name}={given[name]} does nothing under --on {given['on']}: leave it out")
+            instead = _INSTEAD.get(name, "leave it out")
+            raise InvalidArgument(f"--{name}={given[name]} does nothing under --on {given['on']}: {instead}")
 
 
 def _add_recovery(parser: Parser) -> None:
@@ -256,7 +267,7 @@ def parse(argv: Sequence[str] | None, prog: str) -> Arguments:
         value = given.pop(name)
         if value.strip() not in ("", "0"):
             raise InvalidArgument(f"--{name}={value}: {_NO_HETER}")
-    given["gpus"] = given["gpus"] or None
+    given["gpus"], given["dashboard"] = given["gpus"] or None, given["dashboard"] or None
     if given["max_restarts"] is None:
         given["max_restarts"] = DEFAULT_RESTARTS
     given["on"] = given["on"] or ("ssh" if given["hosts"] else LOCAL)

@@ -33,10 +33,10 @@ def _attachment(title: str, log_dir: Path, asking: Mapping[str, str], kept: str)
 
 
 def _processes(shown: Shown) -> dict[str, Any]:
-    return {"elapsed": shown.elapsed, "processes": [_plain(row) for row in shown.rows()]}
+    return {"elapsed": shown.elapsed, "processes": [plain(row) for row in shown.rows()]}
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def plain(row: Row) -> dict[str, Any]:
     """A row that JSON has numbers for."""
     found = dataclasses.asdict(row)
     found["log"] = row.log and os.path.abspath(row.log)

@@ -115,10 +115,10 @@ def configuration(arguments: Arguments) -> dict[str, str]:
     """What is in effect, by Fleet's names in Fleet's order, and flota's own flags after them where they were used."""
     values = {**vars(arguments), **_REFUSED}
     own = {
-        "certs": "", "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False, "log_format": "",
-        "max_restarts": DEFAULT_RESTARTS, "metrics_host": "", "metrics_port": None, "no_durable": False, "on": LOCAL,
-        "paddle": False, "resume": False, "snapshot_mb": None, "snapshot_seconds": None, "tensorboard": "",
-        "timeout": 10.0, "view": "auto",
+        "certs": "", "dashboard": None, "durable": "", "durable_sync": False, "insecure": False, "keep_durable": False,
+        "log_format": "", "max_restarts": DEFAULT_RESTARTS, "metrics_host": "", "metrics_port": None,
+        "no_durable": False, "on": LOCAL, "paddle": False, "resume": False, "snapshot_mb": None,
+        "snapshot_seconds": None, "tensorboard": "", "timeout": 10.0, "view": "auto",
     }  # fmt: skip
     names = [*_CONFIGURATION, *(name for name, default in own.items() if values[name] != default)]
     used = {name: value for name, value in arguments.own.items() if value not in (None, False, "", [])}

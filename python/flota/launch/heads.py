@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from flota.launch import dashboard
+from flota.launch.arguments import Arguments
 from flota.launch.attaching import tell_lookers
 from flota.launch.changes import Changes
 from flota.launch.control import Control
@@ -33,15 +35,24 @@ def control(log_dir: str) -> Iterator[Control]:
 
 
 @contextlib.contextmanager
-def asked(log_dir: str, title: str, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
+def asked(arguments: Arguments, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
     """Answers by asking server 0, which this host has to reach. ``environment``: that of one who asks servers. Gives
     what is to be called several times a second."""
-    with control(log_dir) as heard, contextlib.closing(Changes(lambda: environment)) as changes:
+    log_dir, title = arguments.log_dir, Path(arguments.training_script).name
+    with (
+        dashboard.asked_for(arguments) as page,
+        control(log_dir) as heard,
+        contextlib.closing(Changes(lambda: environment)) as changes,
+    ):
         tell_lookers(heard, title, Path(log_dir), environment)
+        if page is not None:
+            page.start()
 
         def tend() -> None:
             for workers, asker in heard.numbers():
                 changes.begin(workers, asker)
             changes.update()
+            if page is not None:
+                page.update()
 
         yield tend

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 
 from flota.errors import SystemFailure
+from flota.launch import dashboard
 from flota.launch.arguments import Arguments
 from flota.launch.crew import LocalCrew
 from flota.launch.durable import OLD, DurableFolder
@@ -78,11 +79,13 @@ def launch(
     view = view or functools.partial(make_view, kind_of_view(asked.view))
     plan = make_plan(asked)
     durable: DurableFolder | None
-    if asked.resume:
-        plan, durable, notes = _resume(asked, plan)
-    else:
-        durable, notes = _begin(asked, plan, tidy=tidy)
     with contextlib.ExitStack() as held:
+        page = held.enter_context(dashboard.asked_for(asked))
+        view = view if page is None else page.beside(view)
+        if asked.resume:
+            plan, durable, notes = _resume(asked, plan)
+        else:
+            durable, notes = _begin(asked, plan, tidy=tidy)
         if durable is not None:
             held.callback(durable.close)
         in_effect = plan.arguments

@@ -41,7 +41,7 @@ def launch(arguments: Arguments) -> int:
         *command,
     ]  # fmt: skip
     say(f"mpirun starts a launch on each of {', '.join(slots)}")
-    with asked(arguments.log_dir, Path(arguments.training_script).name, asking(arguments, command, settings)) as tend:
+    with asked(arguments, asking(arguments, command, settings)) as tend:
         return run(words, config.child_environment(**settings), _stop, arguments.timeout, tend)
 
 

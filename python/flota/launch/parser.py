@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 NO_SCRIPT = "\0"
+_NO_VALUE = "\0"
 
 
 class Once(argparse.Action):
@@ -56,6 +57,11 @@ def seconds(text: str) -> float:
 seconds.__name__ = "number"
 
 
+def or_auto(text: str) -> str:
+    """What a flag was given whose value may be left out, or ``auto``."""
+    return text.replace(_NO_VALUE, "auto")
+
+
 def quantity(text: str) -> float:
     number = float(text)
     if not 0 <= number < 1e9:
@@ -98,6 +104,7 @@ class Parser:
             allow_abbrev=False,
         )
         self.flags: list[str] = []
+        self.may_be_bare: set[str] = set()  # flags whose value may be left out; where there is one, it follows a "="
 
     def add(self, group: argparse._ArgumentGroup, *names: str, **options: Any) -> None:
         """Adds a flag under all its names, each with underscores and with dashes."""
@@ -107,7 +114,7 @@ class Parser:
         group.add_argument(*dict.fromkeys(spellings), **options)
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        words = sys.argv[1:] if argv is None else list(argv)
+        words = self._with_values(sys.argv[1:] if argv is None else argv)
         # argparse has no script that may be left out before arguments that are not its own: one is put at the end, and
         # is the script exactly when there is no other.
         known, unknown = self.argparse.parse_known_args([*words, NO_SCRIPT] if "--resume" in words else words)
@@ -119,4 +126,9 @@ class Parser:
             flag = unknown[0].partition("=")[0]
             near = difflib.get_close_matches(flag, self.flags, n=1)
             self.argparse.error(f"there is no flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+        known.training_script_args = [word.removesuffix(f"={_NO_VALUE}") for word in known.training_script_args]
         return known
+
+    def _with_values(self, words: Sequence[str]) -> list[str]:
+        """argparse would take the script for the value of a flag that may have none."""
+        return [f"{word}={_NO_VALUE}" if word in self.may_be_bare else word for word in words]

@@ -33,6 +33,7 @@ class Row:
     left_seconds: float | None = None
     restarts: int = 0
     log: str = ""  # its file, where that is on this host
+    pid: int | None = None  # where it runs, once it was started
 
 
 class Shown(Protocol):
@@ -77,7 +78,7 @@ class Job:
             worker = self.progress.workers[process.member.index] if process.member.role == "worker" else None
             row = Row(
                 process.name, state(process, worker), process.running, worker is not None,
-                restarts=max(0, process.starts - 1), log=str(process.log),
+                restarts=max(0, process.starts - 1), log=str(process.log), pid=process.pid,
             )  # fmt: skip
             if worker is not None:
                 told = worker.brief

@@ -12,7 +12,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from flota import config
 from flota.errors import InvalidArgument, SystemFailure
@@ -54,7 +53,7 @@ def launch(arguments: Arguments) -> int:
     def stop(pid: int) -> None:
         _stop(allocation.job, name, pid)
 
-    with asked(arguments.log_dir, Path(arguments.training_script).name, asking(arguments, command, settings)) as tend:
+    with asked(arguments, asking(arguments, command, settings)) as tend:
         return run(words, config.child_environment(**settings), stop, arguments.timeout, tend)
 
 

@@ -9,8 +9,8 @@ LOCAL = Engine(
     "this host",
     JOB
     | {
-        "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable", "log_dir",
-        "max_restarts", "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume", "servers",
-        "snapshot_mb", "snapshot_seconds", "tensorboard", "timeout", "view", "workers",
+        "certs", "dashboard", "durable", "durable_sync", "gpus", "http_port", "insecure", "ips", "keep_durable",
+        "log_dir", "max_restarts", "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume",
+        "servers", "snapshot_mb", "snapshot_seconds", "tensorboard", "timeout", "view", "workers",
     },
 )  # fmt: skip

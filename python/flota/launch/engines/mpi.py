@@ -7,7 +7,7 @@ from flota.launch.engines.engine import HOSTS, JOB, ON_EACH_HOST, Engine, Flag
 MPI = Engine(
     "flota.launch.mpi",
     "Open MPI, by mpirun",
-    JOB | ON_EACH_HOST | {"nproc_per_node"},
+    JOB | ON_EACH_HOST | {"dashboard", "nproc_per_node"},
     (
         HOSTS,
         Flag("--hostfile", "mpirun's file of hosts; slots=N: that many workers", "FILE"),

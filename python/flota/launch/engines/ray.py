@@ -10,8 +10,8 @@ RAY = Engine(
     "Ray",
     JOB
     | {
-        "certs", "durable", "durable_sync", "insecure", "keep_durable", "log_dir", "max_restarts", "no_durable",
-        "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
+        "certs", "dashboard", "durable", "durable_sync", "insecure", "keep_durable", "log_dir", "max_restarts",
+        "no_durable", "resume", "snapshot_mb", "snapshot_seconds", "timeout", "view",
     },
     (
         Flag("--ray_address", "the cluster: auto (that of this node; the default), or host:port", "ADDRESS",

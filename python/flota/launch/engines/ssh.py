@@ -10,9 +10,9 @@ SSH = Engine(
     "several hosts, by SSH",
     JOB
     | {
-        "certs", "durable", "durable_sync", "gpus", "http_port", "insecure", "keep_durable", "log_dir", "max_restarts",
-        "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume", "snapshot_mb", "snapshot_seconds",
-        "tensorboard", "timeout", "view",
+        "certs", "dashboard", "durable", "durable_sync", "gpus", "http_port", "insecure", "keep_durable", "log_dir",
+        "max_restarts", "metrics_host", "metrics_port", "no_durable", "nproc_per_node", "resume", "snapshot_mb",
+        "snapshot_seconds", "tensorboard", "timeout", "view",
     },
     (
         HOSTS,

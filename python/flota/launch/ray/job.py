@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from flota.errors import InvalidArgument
+from flota.launch import dashboard
 from flota.launch.arguments import Arguments
 from flota.launch.environment import configuration, configuration_table
 from flota.launch.folders import prepare_logs, private_folder
@@ -24,9 +25,11 @@ from flota.launch.view import View, kind_of_view, make_view
 def run(asked: Arguments) -> int:
     if find_spec("ray") is None:
         raise InvalidArgument("--on ray needs Ray, which is not installed: pip install 'flota[ray]'")
-    view = functools.partial(make_view, kind_of_view(asked.view))
+    view: Callable[[Job], View] = functools.partial(make_view, kind_of_view(asked.view))
     check_protection(asked)
     with contextlib.ExitStack() as held:
+        page = held.enter_context(dashboard.asked_for(asked))
+        view = view if page is None else page.beside(view)
         keeping = held.enter_context(contextlib.closing(Keeping(asked)))
         asked = keeping.complete(asked)
         settings = read_settings(asked)

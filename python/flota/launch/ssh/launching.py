@@ -7,10 +7,11 @@ import functools
 import secrets
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
+from flota.launch import dashboard
 from flota.launch.arguments import Arguments
 from flota.launch.attaching import tell_lookers
 from flota.launch.control import Control
@@ -31,7 +32,7 @@ from flota.launch.ssh.package import RESERVED, entries
 from flota.launch.ssh.placing import endpoints, shares
 from flota.launch.ssh.running import END, Run
 from flota.launch.ssh.showing import Shown
-from flota.launch.view import kind_of_view, make_view
+from flota.launch.view import View, kind_of_view, make_view
 
 DEFAULT_LOST_AFTER = 60.0
 _LEAST_LOST_AFTER = 2.0  # seconds; less than this a busy machine may be silent for
@@ -41,7 +42,7 @@ _RUN = 60.0  # seconds until an agent has started its part
 
 def launch(asked: Arguments) -> int:
     """Runs the job to its end, on all its hosts."""
-    view = functools.partial(make_view, kind_of_view(asked.view))
+    view: Callable[[Shown], View] = functools.partial(make_view, kind_of_view(asked.view))
     if not asked.own["hosts"]:
         raise InvalidArgument("--on ssh needs --hosts: the hosts, or a file that names them")
     lost_after = asked.own["lost_after"] or DEFAULT_LOST_AFTER
@@ -59,7 +60,8 @@ def launch(asked: Arguments) -> int:
     show_table("configuration", "what is in effect", configuration_table(asked), configuration(asked))
     signals = Signals()
     try:
-        with control(asked.log_dir) as heard:
+        with dashboard.asked_for(asked) as page, control(asked.log_dir) as heard:
+            view = view if page is None else page.beside(view)
             job = _prepare(asked, nodes, identity, script, package, lost_after, signals)
             return _run(asked, job, nodes, signals, view, heard)
     except Interrupted as interrupted:
