@@ -25,6 +25,7 @@ from flota.communicator.remote import RemoteTables, refuse_what_does_not_act
 from flota.communicator.returning import Restart, last_saved
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
+from flota.data.loaders import watch_loaders
 from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.errors import FlotaError, InvalidArgument, ServerUnavailable
@@ -150,6 +151,7 @@ class Fleet(Persistence):
             report.watch_failures()
         if config.report_address() is not None or config.observed():
             watch_losses()
+            watch_loaders()
         optimizer.worker = self.placement.index
         for table, _ in optimizer.tables():
             table.job_over = False
