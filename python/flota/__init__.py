@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from flota.fleet import worker_index as worker_index
     from flota.fleet import worker_num as worker_num
     from flota.nn.prefetch import prefetch as prefetch
+    from flota.observe.trace.here import trace as trace
     from flota.roles import LocalRoleMaker as LocalRoleMaker
     from flota.roles import PaddleCloudRoleMaker as PaddleCloudRoleMaker
     from flota.roles import Role as Role
@@ -102,6 +103,7 @@ _PUBLIC = {
     "shrink": "flota.fleet",
     "staleness": "flota.fleet",
     "stop_worker": "flota.fleet",
+    "trace": "flota.observe.trace.here",
     "train_from_dataset": "flota.training",
     "worker_endpoints": "flota.fleet",
     "worker_index": "flota.fleet",
@@ -168,6 +170,7 @@ __all__ = [
     "staleness",
     "stop_worker",
     "testing",
+    "trace",
     "train_from_dataset",
     "util",
     "worker_endpoints",

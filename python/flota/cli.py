@@ -18,6 +18,7 @@ COMMANDS = {
     "checkpoint": ("flota.checkpoint.commands", "inspect, verify, convert and compare checkpoints"),
     "top": ("flota.observe.top.command", "how a running job does: servers, workers, tables, hot keys, skew"),
     "dashboard": ("flota.observe.page.command", "the same on a page for browsers: curves, processes, errors"),
+    "trace": ("flota.observe.trace.command", "where the time of a step goes: a timeline, and what to do about it"),
     "scale": ("flota.launch.scale", "more or fewer workers for a job that runs: flota scale --workers 3"),
     "pserver": ("flota.launch.pserver", "serve parameters in the foreground, for jobs that are started by hand"),
     "version": ("flota.launch.version", "which flota, and what is in it"),

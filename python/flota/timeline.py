@@ -8,7 +8,8 @@ backward pass. What none of them has is the forward pass, with all that a script
 another is not part of the outer one's time. Spans of threads that make no steps, such as those that read ahead, count
 in no sum.
 
-A span costs half a microsecond. While steps are traced, each is kept with its beginning.
+A span costs half a microsecond. While steps are traced, each is kept with its beginning. Several may trace at once;
+each gets all the steps that it asked for.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from typing import Any
 
 PARTS = ("read", "pull", "forward", "backward", "push", "wait")
 
+MOST_STEPS = 1000  # of one trace
 _MOST_EVENTS = 8192  # of one trace: a note to server 0 has room for so many
+_MOST_TRACES = 4  # that are asked for and have not begun
 
 
-@dataclass
+@dataclass(frozen=True)
 class Event:
     """A span of a traced step; ``part`` is "step" for the step itself."""
 
@@ -32,20 +35,36 @@ class Event:
     began: float  # seconds, on the clock of time.perf_counter
     seconds: float
     thread: str
+    ident: int  # of the thread: several may have one name
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
-    """Some steps, from the end of the one before them on."""
+    """Some steps, from the end of the one before them on, and what other threads do meanwhile."""
 
-    steps: int
+    steps: int  # that are wanted
     done: Callable[[Trace], None]
     events: list[Event] = field(default_factory=list)
-    left: int = 0
+    began: float = 0.0
+    made: int = 0  # whole steps; less than ``steps`` where there was no room for all, or it was ended early
+    missed: int = 0  # spans for which there was no room
 
     def add(self, part: str, began: float, seconds: float) -> None:
         if len(self.events) < _MOST_EVENTS:
-            self.events.append(Event(part, began, seconds, threading.current_thread().name))
+            self._keep(part, began, seconds)
+        else:
+            self.missed += 1
+
+    def step(self, began: float, seconds: float) -> bool:
+        """A whole step is over. Returns whether the trace is. A step that lacks spans is none."""
+        if not self.missed:
+            self._keep("step", began, seconds)
+            self.made += 1
+        return self.missed > 0 or self.made >= self.steps
+
+    def _keep(self, part: str, began: float, seconds: float) -> None:
+        thread = threading.current_thread()
+        self.events.append(Event(part, began, seconds, thread.name, thread.ident or 0))
 
 
 class _Here(threading.local):
@@ -55,14 +74,14 @@ class _Here(threading.local):
         self.stack: list[span] = []
         self.seconds: dict[str, float] = {}
         self.steps = False  # whether it makes steps
+        self.stepped: float | None = None  # when the last one was over
 
 
 _here = _Here()
 _stepping: list[dict[str, float]] = []  # the sums of threads that make steps
 _began = time.perf_counter()
-_last_step: float | None = None
-_asked: Trace | None = None
-_trace: Trace | None = None
+_asked: list[Trace] = []  # they begin with the next step
+_traces: tuple[Trace, ...] = ()  # at work; another tuple takes its place, so that spans look without the lock
 _lock = threading.Lock()
 
 
@@ -86,46 +105,63 @@ class span:  # noqa: N801 (it reads as a word of the language)
         if here.stack:
             here.stack[-1]._inner += seconds
         here.seconds[self.part] = here.seconds.get(self.part, 0.0) + seconds - self._inner
-        if _trace is not None:
-            _trace.add(self.part, self._began, seconds)
+        # What is read within a reading is told by the outer one.
+        if _traces and not (here.stack and here.stack[-1].part == self.part):
+            for trace in _traces:
+                trace.add(self.part, self._began, seconds)
 
 
 def stepped() -> None:
     """A step of this thread is over."""
-    global _last_step, _trace, _asked
-    if not _here.steps:
-        _here.steps = True
+    here = _here
+    if not here.steps:
+        here.steps = True
         with _lock:
-            _stepping.append(_here.seconds)
+            _stepping.append(here.seconds)
     now = time.perf_counter()
-    if _asked is not None or _trace is not None:
-        _trace_step(now)
-    _last_step = now
+    if _asked or _traces:
+        _trace_step(here.stepped, now)
+    here.stepped = now
 
 
-def _trace_step(now: float) -> None:
-    global _trace, _asked
-    done = None
+def _trace_step(last: float | None, now: float) -> None:
+    global _traces
+    ended: list[Trace] = []
     with _lock:
-        if _trace is not None:
-            if _last_step is not None:
-                _trace.add("step", _last_step, now - _last_step)
-            _trace.left -= 1
-            if _trace.left <= 0:
-                done, _trace = _trace, None
-        elif _asked is not None:
-            _trace, _asked = _asked, None
-            _trace.left = _trace.steps
-    if done is not None:
-        done.done(done)
+        for each in _traces:
+            # A step of another thread may have begun before the trace did.
+            if last is not None and last >= each.began and each.step(last, now - last):
+                ended.append(each)
+        for each in _asked:
+            each.began = now
+        _traces = (*(each for each in _traces if each not in ended), *_asked)
+        _asked.clear()
+    for each in ended:
+        each.done(each)
 
 
-def trace(steps: int, done: Callable[[Trace], None]) -> None:
+def trace(steps: int, done: Callable[[Trace], None], *, at_once: bool = False) -> Trace:
     """Keeps the next whole steps with all their spans, and calls ``done`` with them, in the thread that made the last
-    one. One that was asked for before and has not begun is forgotten."""
-    global _asked
+    one. ``at_once``: a step of this thread begins now; else the first is the one after that which is being made. Of too
+    many that were asked for and have not begun, the oldest is forgotten."""
+    global _traces
+    made = Trace(steps, done, began=time.perf_counter())
     with _lock:
-        _asked = Trace(steps, done)
+        if at_once:
+            _here.stepped = made.began
+            _traces = (*_traces, made)
+        else:
+            _asked.append(made)
+            del _asked[:-_MOST_TRACES]
+    return made
+
+
+def end(made: Trace) -> None:
+    """Ends a trace with the whole steps that it has. ``done`` is called no more, unless it is just being called."""
+    global _traces
+    with _lock:
+        _traces = tuple(each for each in _traces if each is not made)
+        _asked[:] = [each for each in _asked if each is not made]
 
 
 def seconds() -> dict[str, float]:

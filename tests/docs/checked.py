@@ -50,6 +50,11 @@ CHECKED: dict[tuple[str, str], Checked] = {
     ("docs/observing/page.md", "flota dashboard --log_dir=log"): Checked(
         "they serve until they are stopped", (flags_are_taken,), "tests/page/test_http.py::test_when_the_servers_are_gone_it_says_so_and_keeps_the_curves"
     ),
+    ("docs/observing/top.md", "flota top"): Checked(
+        "it shows a job until it is ended; the next block, which is run, ends by itself",
+        (flags_are_taken,),
+        "tests/launch/test_top.py::test_it_attaches_from_anywhere_with_the_secret",
+    ),
     ("docs/scale.md", "python benchmarks/scale_model.py --costs costs.json"): Checked(
         "it measures for minutes", (scripts_take_their_flags,)
     ),

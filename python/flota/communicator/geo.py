@@ -23,6 +23,7 @@ from flota.pages import export_shards
 from flota.rules import Rule
 from flota.strategy import Geo
 from flota.tables import Future, SparseTable
+from flota.timeline import span
 
 _GROUP = "flota/geo"
 _REFILL_ROWS = 16384
@@ -120,8 +121,9 @@ class GeoCommunicator(StepsAlone):
             self._job.client.native.push_dense(parts, delta_options(self._job), self._job.client.time(None))
 
     def _receive(self) -> None:
-        for store in self._stores:
-            store.receive()
+        with span("pull"):
+            for store in self._stores:
+                store.receive()
         self._tables.pull_dense()
         self._received = self._dense_now()
 

@@ -12,6 +12,7 @@ from flota.communicator.sending import SendQueue, Sent, told_of_step
 from flota.errors import FlotaError
 from flota.strategy import Async
 from flota.tables import DensePart, Future
+from flota.timeline import span
 
 
 class Pull(Protocol):
@@ -97,11 +98,13 @@ class DenseReceiver:
             # What it fails with is told to the training thread, by the queue.
             with suppress(FlotaError):
                 sent.wait()
-        self._tables.job.client.native.pull_dense(parts, time)
+        with span("pull"):
+            self._tables.job.client.native.pull_dense(parts, time)
 
     def _take(self) -> None:
         pull, self._pull = self._pull, None
         assert pull is not None
-        pull.result()
+        with span("pull"):
+            pull.result()
         self._tables.take_dense(self._values)
         self._level = self._pull_level

@@ -21,6 +21,7 @@ from flota.optim import rule_of
 from flota.rules import SGD
 from flota.strategy import Async, DistributedStrategy, Geo
 from flota.tables import DensePart, DenseTable
+from flota.timeline import span
 
 # How long to wait before looking again whether parameters are filled: at first, and at most.
 _FIRST_LOOK, _LAST_LOOK = 0.01, 0.5
@@ -175,7 +176,8 @@ class RemoteTables:
             # What came in fewer bits is not up to date, whatever its version.
             self.seen = Versions(len(self.dense), self.job.client.servers)
         values = self.empty_values() if exact else self._received
-        self._pull(values, exact)
+        with span("pull"):
+            self._pull(values, exact)
         self.take_dense(values)
 
     @torch.no_grad()

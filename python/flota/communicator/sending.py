@@ -240,6 +240,10 @@ class MergingSender:
                 sent.future.set_result(None)
 
     def _push(self, gradients: StepGradients) -> None:
+        with span("push"):
+            self._push_now(gradients)
+
+    def _push_now(self, gradients: StepGradients) -> None:
         native, time = self._client.native, self._client.time(None)
         for rows in gradients.rows:
             options = push_options(rows.lr, gradients.step)

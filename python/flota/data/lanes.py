@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from flota import _core
 from flota.data.leases import Assignment, Leased
+from flota.timeline import span
 
 _BLOCKS = 8  # that a lane may be ahead
 _PIECES = 2  # that a lane may have, the one at hand included: what a slow worker has nobody else can take
@@ -133,7 +134,7 @@ class Lane:
         try:
             if self._ends():
                 raise _Stopped
-            for samples in blocks:
+            for samples in _timed(blocks):
                 if self._assignment.lost(leased.piece):
                     self._pieces.release()
                     return
@@ -163,6 +164,15 @@ class Lane:
         if self._stopped.is_set():
             raise _Stopped
         self._ready.put(block)
+
+
+def _timed(blocks: Iterator[_core.Samples]) -> Iterator[_core.Samples]:
+    while True:
+        with span("read"):
+            samples = next(blocks, None)
+        if samples is None:
+            return
+        yield samples
 
 
 def read_blocks(assignment: Assignment, read: Read, count: int) -> Iterator[_core.Samples]:

@@ -24,6 +24,7 @@ from flota.communicator.remote import RemoteTables, refuse_what_does_not_act
 from flota.communicator.returning import Restart, last_saved
 from flota.communicator.staleness import Staleness, staleness_of
 from flota.communicator.sync import SyncCommunicator
+from flota.data.loaders import watch_loaders
 from flota.data.reading import close_passes
 from flota.durable import keep_server
 from flota.errors import FlotaError, InvalidArgument, ServerUnavailable
@@ -162,6 +163,7 @@ class Fleet(Persistence):
             report.watch_failures()
         if config.report_address() is not None or config.observed() or self._outlets.asked_for():
             watch_losses()
+            watch_loaders()
         self._outlets.open(self.placement.index)
         optimizer.worker = self.placement.index
         for table, _ in optimizer.tables():

@@ -285,9 +285,12 @@ class _Prefetcher(Generic[B]):
     def _read(self) -> None:
         try:
             while self._room.acquire() and not self._ended.is_set():
-                value = next(self._iterator)
+                with span("read"):
+                    value = next(self._iterator)
                 if not self._ended.is_set():
-                    self._coming.put(self._produce(value))
+                    with span("pull"):
+                        batch = self._produce(value)
+                    self._coming.put(batch)
         except StopIteration:
             self._coming.put(_End(None))
         except BaseException as error:  # raised in the loop that takes the batches
