@@ -1,4 +1,4 @@
-"""Checkpoints that are saved while others train: rows are whole, and in sync mode and at barriers all are of one step."""
+"""Saves while others train: rows are whole, and in sync mode and at barriers all are of one step."""
 
 import json
 import os
