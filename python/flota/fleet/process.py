@@ -215,7 +215,7 @@ class Fleet(Persistence):
             self._last_saved = None if saved is None else place_of(saved)
             self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
             print(
-                f"flota: worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} "
+                f"flota: worker {job.rank} was started again (restart {rejoined.starts - 1}); the tables have {steps} "
                 "of its steps",
                 file=sys.stderr,
                 flush=True,
