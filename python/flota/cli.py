@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
@@ -57,7 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"flota: no command {name}: {hint}", file=sys.stderr)
         return 2
     module, _, function = COMMANDS[name][0].partition(":")
-    status: int = getattr(import_module(module), function or "main")(rest)
+    try:
+        status: int = getattr(import_module(module), function or "main")(rest)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read the output is gone, as in `flota checkpoint diff A B | head`: no more can be said, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     return status
 
 

@@ -15,7 +15,7 @@ import torch
 
 from flota import _core
 from flota.checkpoint.job import check_same, check_state, load_job, load_rows, save_job
-from flota.checkpoint.lines import add_table, begin, chain
+from flota.checkpoint.lines import add_table, begin, chain, read_all
 from flota.checkpoint.manifest import SaveMode
 from flota.checkpoint.parameters import parameter_of, put_back
 from flota.checkpoint.places import Place, place_of
@@ -195,7 +195,8 @@ def _dense_spec(name: str, parameter: torch.nn.Parameter, rule: Rule) -> _core.T
 
 
 def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: bool = False) -> None:
-    """Loads into this process's tables and parameters. Nothing changes before all settings have been compared."""
+    """Loads into this process's tables and parameters. Nothing changes before all settings have been compared, and all
+    files checked."""
     if not weights_only:
         _refuse_what_no_rule_stands_for(optimizer)
     checkpoint = Checkpoint(dirname)
@@ -213,6 +214,8 @@ def load_local(optimizer: DistributedOptimizer, dirname: Path, weights_only: boo
         check_same(checkpoint, name, _dense_spec(name, parameter, rule), weights_only)
     for handle in handles:
         check_same(checkpoint, handle.options.name, spec_of(handle.bound()), weights_only)
+    for _ in read_all(checkpoint):
+        pass
     for handle in handles:
         for _ in load_rows(_local(handle).lasting, checkpoint, weights_only):
             pass

@@ -1,6 +1,8 @@
 """``flota checkpoint inspect`` and ``verify``: what is in a checkpoint, and whether it is what was written."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -119,6 +121,17 @@ def test_a_folder_that_is_no_checkpoint_is_told(tmp_path, capsys):
     for name in ("inspect", "verify"):
         assert command(name, tmp_path / "nowhere") == 1
         assert f"there is no checkpoint at {tmp_path}/nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["inspect", "--json"], ["inspect"], ["verify"]])
+def test_a_reader_that_goes_away_ends_a_command_quietly(tmp_path, arguments):
+    save(tmp_path / "run")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "flota.cli", "checkpoint", *arguments, str(tmp_path / "run")]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_the_commands_need_no_torch(tmp_path):

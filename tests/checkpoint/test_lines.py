@@ -161,6 +161,53 @@ def test_loading_a_line_that_is_not_whole_changes_nothing(tmp_path):
         assert contents(table) == before
 
 
+def damage(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damaged", ["base", "monday"])
+def test_verify_reads_all_that_a_delta_is_read_with(tmp_path, capsys, damaged):
+    with servers(1) as client:
+        train_a_line(client, tmp_path)
+    damage(tmp_path / damaged / "sparse-00000.safetensors")
+    assert command(["checkpoint", "verify", str(tmp_path / "tuesday")]) == 1
+    told = capsys.readouterr().out
+    assert f"{tmp_path}/{damaged}/sparse-00000.safetensors is damaged: its checksum" in told
+    good = {"base": "there is no other good checkpoint beside it", "monday": f"checkpoint: {tmp_path}/base"}
+    assert told.endswith(good[damaged] + "\n")
+
+
+@pytest.mark.parametrize("how", ["byte", "missing"])
+def test_a_damaged_delta_is_told_with_the_one_before(tmp_path, capsys, how):
+    with servers(1) as client:
+        train_a_line(client, tmp_path)
+    file = tmp_path / "tuesday" / "sparse-00000.safetensors"
+    damage(file) if how == "byte" else file.unlink()
+    before = f"the newest other checkpoint there is {tmp_path}/monday: name it"
+    with servers(1) as client:
+        make(client)
+        with pytest.raises(CheckpointError, match=before):
+            list(load_job(client, Checkpoint(tmp_path / "tuesday")))
+    with pytest.raises(CheckpointError, match=before):
+        restore_server(_core.Server.make(_options()), tmp_path / "tuesday")
+    assert command(["checkpoint", "verify", str(tmp_path / "tuesday")]) == 1
+    assert capsys.readouterr().out.endswith(f"the newest other good checkpoint: {tmp_path}/monday\n")
+
+
+@pytest.mark.parametrize("damaged", ["base", "tuesday"])
+def test_loading_a_line_with_a_damaged_file_changes_nothing(tmp_path, damaged):
+    with servers(1) as client:
+        train_a_line(client, tmp_path)
+        damage(tmp_path / damaged / "sparse-00000.safetensors")
+        table = make(client)
+        before = contents(table)
+        with pytest.raises(CheckpointError, match=rf"{damaged}/sparse-00000.safetensors is damaged"):
+            list(load_job(client, Checkpoint(tmp_path / "tuesday")))
+        assert contents(table) == before
+
+
 def test_faded_scores_are_in_the_next_delta(tmp_path):
     with servers(1) as client:
         table = make(client, ShowClick())

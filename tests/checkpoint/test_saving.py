@@ -199,6 +199,24 @@ def test_another_rule_is_refused_before_anything_changes(tmp_path):
         assert np.array_equal(mine, yours)
 
 
+@pytest.mark.parametrize("part", ["sparse", "dense"])
+def test_a_damaged_file_is_refused_before_anything_changes_alone_and_on_servers(tmp_path, part):
+    one = worker()
+    train(one, 0, 2)
+    one.fleet.save_persistables(tmp_path / "saved")
+    file = tmp_path / "saved" / f"{part}-00000.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    with servers(2) as client:
+        for other in (worker(), worker(client=client)):
+            train(other, 0, 3)
+            before = result(other)
+            with pytest.raises(CheckpointError, match=f"{file.name} is damaged"):
+                other.fleet.load_model(tmp_path / "saved")
+            for mine, yours in zip(result(other), before, strict=True):
+                assert np.array_equal(mine, yours)
+            other.fleet.stop_worker()
+
+
 def test_servers_with_different_checkpoints_are_refused(tmp_path):
     one = worker()
     one.fleet.save_persistables(tmp_path / "saved")

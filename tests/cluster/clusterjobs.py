@@ -40,7 +40,7 @@ class Outcome:
 
     error: str = ""
     ended: str = ""  # how, in the matrix's words
-    recovery: float | None = None  # seconds: the longest pause between two steps of a worker since, or until the end
+    recovery: float | None = None  # seconds: see Run._pause
     seconds: float = 0.0
     retrained: int = 0  # samples that were trained more than once
     notes: list[str] = field(default_factory=list)
@@ -222,17 +222,22 @@ class Run:
         told = [self._told(number) for number in range(len(self.faults))]
         times = [one["time"] for one in told if one is not None]
         if times:
-            pauses = [self._longest_pause(rank, min(times)) for rank in range(self.workers)]
-            outcome.recovery = max(pauses, default=0.0) or max(0.0, time.time() - max(times))
+            ended = time.time()
+            pauses = [self._pause(rank, min(times), ended) for rank in range(self.workers)]
+            outcome.recovery = max(pauses, default=0.0) or max(0.0, ended - max(times))
 
-    def _longest_pause(self, rank, moment):
-        """Between two steps of the worker, from the last one before the moment on."""
+    def _pause(self, rank, moment, ended):
+        """The worker's longest pause between two steps, from the last one before the moment on, or from the moment if
+        it had made none. The victim that makes no more, as the others have done its share: until the end."""
+        steps = np.empty(0)
         with contextlib.suppress(FileNotFoundError):
             steps = np.fromfile(self.folder / f"steps.{rank}", dtype=np.float64)
-            before, after = steps[steps <= moment], steps[steps > moment]
-            if len(after):
-                return float(np.diff(np.concatenate([before[-1:], after]), prepend=after[0]).max())
-        return 0.0
+        before, after = steps[steps <= moment], steps[steps > moment]
+        if len(after):
+            began = before[-1] if len(before) else moment
+            return float(np.diff(after, prepend=began).max())
+        is_victim = any(fault.victim == f"worker {rank}" for fault in self.faults)
+        return ended - moment if is_victim else 0.0
 
     def result(self):
         with np.load(self.folder / "result.npz") as found:

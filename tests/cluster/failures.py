@@ -202,9 +202,10 @@ to its end, by `flota launch --resume` where that is what is promised, and its p
   sample is lost; none is counted twice, but for those that a worker had trained and not told of when it died or
   was paused for longer than its leases last ("samples again", within the bound that `docs/data.md` states).
 
-The seconds are the longest pause between two steps of a worker from the fault on, or, where no step follows, the time
-until the job had ended; the median is {middle:.1f} s and the longest {most:.1f} s. They include the back-off before a
-restart (1 s) and the start of a Python process with torch.
+The seconds are the longest pause between two steps of a worker from the fault on; where no step was before it, the time
+from the fault to the first step, the ordinary start included; where none follows, the time until the job had ended.
+The median is {middle:.1f} s and the longest {most:.1f} s. They include the back-off before a restart (1 s) and the
+start of a Python process with torch.
 Where a process is paused, for 6 s, jobs have `FLOTA_TIMEOUT=4`; a disk stays full for 1.5 s."""
 
 

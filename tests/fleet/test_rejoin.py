@@ -137,6 +137,9 @@ def test_a_plain_loop_in_sync_mode_ends_bit_for_bit_the_same(tmp_path, undisturb
     job = Job(tmp_path / "job", mode="sync")
     assert_same(job.run(points), undisturbed("plain", mode="sync"))
     assert sum(job.starts) == 2 + len(points)
+    for rank, starts in enumerate(job.starts):
+        told = [f"worker {rank} was started again (restart {again + 1})" in job.log(rank) for again in range(starts)]
+        assert told == [True] * (starts - 1) + [False]
 
 
 @pytest.mark.timeout(DEADLINE + 20)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flota import _core
 from flota.checkpoint.begun import begun_rows
-from flota.checkpoint.lines import Line, add_table, begin, chain, pieces
+from flota.checkpoint.lines import Line, add_table, begin, chain, pieces, read_all
 from flota.checkpoint.manifest import Manifest, SaveMode
 from flota.checkpoint.places import Place, place_of
 from flota.checkpoint.position import going_on
@@ -117,13 +117,14 @@ def check_state(checkpoint: Checkpoint, weights_only: bool) -> None:
 def load_job(client: Client, checkpoint: Checkpoint, weights_only: bool = False) -> Iterator[None]:
     """Gives the servers' tables what the checkpoint has for them; a pause after each piece.
 
-    What differs is refused before anything is changed. A row that is not in the checkpoint goes.
+    What differs or is damaged is refused before anything is changed. A row that is not in the checkpoint goes.
     """
     check_state(checkpoint, weights_only)
     chain(checkpoint)
     tables = {name: client.table(name) for name in table_names(client) if name in checkpoint.manifest.tables}
     for name, table in tables.items():
         check_same(checkpoint, name, table.spec, weights_only)
+    yield from read_all(checkpoint)
     for table in tables.values():
         if isinstance(table, SparseTable):
             for _ in load_rows(table, checkpoint, weights_only):

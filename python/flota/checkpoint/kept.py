@@ -18,7 +18,7 @@ from pathlib import Path
 from flota import checks
 from flota.checkpoint import folder, manifest
 from flota.checkpoint.objects import unpublish
-from flota.checkpoint.places import Place, Remote, entries, named, place_of
+from flota.checkpoint.places import Place, Remote, entries, follow, named, place_of
 from flota.errors import CheckpointError, FlotaError, InvalidArgument
 
 _CHILD = re.compile(r"step-(?P<step>[0-9]{10,})(\.(?P<line>[1-9][0-9]*))?")
@@ -136,12 +136,14 @@ def looks_whole(place: Place) -> bool:
 
 
 def others(place: Place) -> list[Place]:
-    """Checkpoints of the same job beside this one, newest first; whether they are good is another question."""
+    """Checkpoints of the same job before or beside this one, newest first; they need not be good."""
     found: list[Place] = []
     if _CHILD.match(place.name):
         found = [child for child in reversed(children(place.parent)) if child != place]
     if isinstance(place, Path):
         found += folder.moved_away(place)
+    with contextlib.suppress(FlotaError):  # where its manifest is damaged, nobody knows what a delta goes on from
+        found += [follow(place, each["path"]) for each in reversed(folder.manifest_at(place).parents)]
     return found
 
 

@@ -7,15 +7,13 @@ passed, so that a delta to a save that they have not gone on from is refused.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flota.checkpoint.manifest import Manifest, SaveMode
-from flota.checkpoint.places import Place, place_of
+from flota.checkpoint.places import Place, follow, way
 from flota.checkpoint.reader import Checkpoint
 from flota.checkpoint.writer import CheckpointWriter
 from flota.eras import LastingRows, RowsOf, Standing, next_era
@@ -64,8 +62,8 @@ def begin(tables: Mapping[str, LastingRows], mode: SaveMode, target: Place, befo
         _check_goes_on(name, tables[name].stand(), parent)
     for table in tables.values():
         table.stand(begin=era, mark=mark, keep_since=contents.era)
-    own = {"path": _way(target, parent.path), "identity": f"{contents.identity():016x}"}
-    others = ({**each, "path": _way(target, follow(parent.path, each["path"]))} for each in contents.parents)
+    own = {"path": way(target, parent.path), "identity": f"{contents.identity():016x}"}
+    others = ({**each, "path": way(target, follow(parent.path, each["path"]))} for each in contents.parents)
     return Line(mode, era, mark, since, (*others, own))
 
 
@@ -98,20 +96,6 @@ def _parent(before: Place | None, target: Place) -> Checkpoint:
     return parent
 
 
-def _way(here: Place, there: Place) -> str:
-    """From one checkpoint to another: so that both may be moved together."""
-    if isinstance(here, Path) and isinstance(there, Path):
-        return os.path.relpath(there, here)
-    return str(there)
-
-
-def follow(here: Place, way: str) -> Place:
-    """The opposite."""
-    if isinstance(here, Path) and "://" not in way:
-        return Path(os.path.normpath(here / way))
-    return place_of(way)
-
-
 def chain(checkpoint: Checkpoint) -> list[Checkpoint]:
     """All that it must be read with, the base first and itself last."""
     found = []
@@ -125,6 +109,13 @@ def chain(checkpoint: Checkpoint) -> list[Checkpoint]:
             raise CheckpointError(f"{checkpoint.path} is a delta to another checkpoint than {place} is now")
         found.append(each)
     return [*found, checkpoint]
+
+
+def read_all(checkpoint: Checkpoint) -> Iterator[None]:
+    """Reads every byte of it and of what it must be read with, and raises where one is not as it was written; a pause
+    after each file."""
+    for each in chain(checkpoint):
+        yield from each.read_all()
 
 
 def pieces(checkpoint: Checkpoint, table: str) -> Iterator[tuple[RowsOf, RowPage]]:

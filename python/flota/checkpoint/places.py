@@ -112,6 +112,20 @@ def place_of(dirname: str | os.PathLike[str] | Place) -> Place:
     return Path(os.path.realpath(text))
 
 
+def way(here: Place, there: Place) -> str:
+    """From one checkpoint to another: so that both may be moved together."""
+    if isinstance(here, Path) and isinstance(there, Path):
+        return os.path.relpath(there, here)
+    return str(there)
+
+
+def follow(here: Place, way: str) -> Place:
+    """The opposite."""
+    if isinstance(here, Path) and "://" not in way:
+        return Path(os.path.normpath(here / way))
+    return place_of(way)
+
+
 def entries(place: Place) -> dict[str, int | None]:
     """Sizes of the files in a folder by name; None is a folder. Where nothing is, there are none."""
     if isinstance(place, Remote):

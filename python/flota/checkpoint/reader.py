@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -168,6 +169,11 @@ class Checkpoint:
         """Any file."""
         with offering_another(self.path) if self._offers else nullcontext():
             return folder.read_file(self.files / name, self.manifest.files[name])
+
+    def read_all(self) -> Iterator[None]:
+        """Every byte is what was written, or that is raised; a pause after each file."""
+        for _ in _ahead([partial(self.bytes_of, name) for name in self.manifest.files]):
+            yield
 
     def _reading(self, name: str, file: FileEntry) -> Callable[[], Tensors]:
         return lambda: self._read(name, file)

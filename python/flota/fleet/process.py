@@ -233,10 +233,10 @@ class Fleet(Persistence):
             self._restart = Restart(rejoined.starts - 1, steps, optimizer.communicator.skip)
             say(
                 "restarted",
-                f"worker {job.rank} was started again ({rejoined.starts} times in all); the tables have {steps} of its "
+                f"worker {job.rank} was started again (restart {rejoined.starts - 1}); the tables have {steps} of its "
                 "steps",
                 steps=steps,
-                starts=rejoined.starts,
+                restart=rejoined.starts - 1,
             )
 
     def _join(self, client: Client, mode: Mode) -> Membership | None:

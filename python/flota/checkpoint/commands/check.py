@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,8 @@ def verify(dirname: str) -> int:
 
 
 def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
-    """All that is wrong with a checkpoint. ``tell`` hears how many bytes have been looked at, and first how many there
-    are."""
+    """All that is wrong with a checkpoint, and with what it must be read with. ``tell`` hears how many bytes have been
+    looked at, and first how many there are."""
     try:
         contents = folder.manifest_at(place)
         wrong = dict(folder.wrong_files(place, contents))
@@ -55,9 +55,22 @@ def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
         yield str(error)
         return
     yield from wrong.values()
-    tell = tell or (lambda _: None)
-    tell(size_of(contents))
     checkpoint = Checkpoint.unchecked(place, contents)
+    before: list[Checkpoint] = []
+    try:
+        *before, _ = chain(checkpoint)
+    except FlotaError as error:
+        yield str(error)
+    tell = tell or (lambda _: None)
+    tell(sum(size_of(each.manifest) for each in (*before, checkpoint)))
+    yield from _contents(checkpoint, wrong, tell)
+    for each in before:
+        yield from _contents(Checkpoint.unchecked(each.path, each.manifest), {}, tell)
+
+
+def _contents(checkpoint: Checkpoint, wrong: Mapping[str, str], tell: Tell) -> Iterator[str]:
+    """What is wrong in its files. ``wrong``: those that need no second look, and why."""
+    contents = checkpoint.manifest
     keys = _Keys(checkpoint)
     # In the order of their shards, so that keys of those that are over can be forgotten.
     for name in sorted(contents.files, key=lambda name: (contents.files[name].table or "", _first(contents, name))):
@@ -71,10 +84,6 @@ def problems(place: Place, tell: Tell | None = None) -> Iterator[str]:
     yield from keys.finished()
     if not wrong:
         yield from _all_there(checkpoint)
-    try:
-        chain(checkpoint)
-    except FlotaError as error:
-        yield str(error)
 
 
 def _first(contents: Manifest, name: str) -> tuple[int, str]:
