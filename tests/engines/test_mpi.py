@@ -3,14 +3,13 @@
 import os
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc, names_of_server
 from mpirun import LACKS, mpi_environment, mpi_hosts, mpirun
 from scaled import LIGHT_JOB, scale
 
@@ -68,15 +67,6 @@ def test_a_script_trains_on_three_hosts_and_goes_on_after_ten_seconds_without_a_
     assert job.wait(120) == 0
     assert example_auc(job.output) == pytest.approx(auc_alone, abs=0.005)
     assert not everything(hosts, EXAMPLE.name)
-
-
-def names_of_server(host, server):
-    """The hosts that the certificate of this endpoint's server names, seen from a host."""
-    words = ["-c", "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], int(sys.argv[2])), timeout=20))"]
-    text = host.run([sys.executable, *words, *server.split(":")])
-    file = host.folder / "certificate.pem"
-    file.write_text(text)
-    return [name for _, name in ssl._ssl._test_decode_cert(str(file))["subjectAltName"]]
 
 
 def test_a_launch_trains_on_three_hosts_and_starts_again_what_dies(hosts, tmp_path, auc_alone):

@@ -25,6 +25,7 @@ from flota.launch.ssh.protocol import Decoder, Message, Nonsense
 
 _READ = 1 << 16
 _ERRORS = 1 << 14  # bytes of the far end's standard error that are kept
+_UNTAKEN = 20.0  # seconds that the network may leave undone what was given to it
 
 
 class Unreachable(FlotaError):
@@ -87,6 +88,7 @@ class Connection:
         self._fabric.connect_timeout = timeout
         try:
             self._fabric.open()
+            _bound_sending(self._fabric)
             self._channel = self._fabric.transport.open_session(timeout=timeout)
             self._channel.exec_command(command)
         except UnknownKey as error:
@@ -168,6 +170,16 @@ class Connection:
                 self._fabric.close()
 
     close = sever
+
+
+def _bound_sending(connection: Any) -> None:
+    """From here on a connection ends on which nothing gets through any more: who sends would wait for as long as TCP
+    tries, a quarter of an hour. (Of a ProxyCommand, its own program has to see to that.)"""
+    while connection is not None:
+        transport = getattr(connection, "transport", None)
+        if transport is not None and isinstance(transport.sock, socket.socket):
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _UNTAKEN))
+        connection = getattr(connection, "gateway", None)
 
 
 def _explained(last: str, status: int) -> str:

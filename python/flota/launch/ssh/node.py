@@ -99,7 +99,13 @@ class Node:
         connection = Connection(self.host, accept_new=self._accept_new)
         self._connection = connection
         self.address = self.host.address or connection.address
-        connection.open(agent_command(self.python, "open", self._agent), _CONNECT)
+        try:
+            connection.open(agent_command(self.python, "open", self._agent), _CONNECT)
+        except Unreachable as error:
+            port = f"-p {self.host.port} " if self.host.port else ""
+            raise Unreachable(
+                f"SSH does not get there ({error}): check that ssh {port}{self.name} works from here"
+            ) from error
 
     def ask(self, op: str, within: float, **fields: Any) -> dict[str, Any]:
         """One request and its answer; ``SystemFailure`` with the agent's reason."""
