@@ -122,7 +122,7 @@ class Node:
         while not self._answers:
             if time.monotonic() > deadline:
                 raise Unreachable(f"no answer to the request {op} for {within:g} s")
-            self._answers += self._connection.receive(_LOOK)
+            self._answers += [found for found in self._connection.receive(_LOOK) if found.op != "beat"]
         message = self._answers.pop(0)
         if message.op == "refused":
             raise SystemFailure(str(message.fields["text"]))
