@@ -1,6 +1,6 @@
 """What a job of many workers and servers will do, from what this machine measures; and how far that is to be believed.
 
-    python benchmarks/scale_model.py                  calibrates, and compares with runs of 2 to 4 processes here
+    python benchmarks/scale_model.py                  calibrates, and compares with runs of 1 to 4 processes here
     python benchmarks/scale_model.py --workers 1000 --servers 50 --rows 1e11 --bandwidth 25Gbit --round_trip_ms 0.2
 
 It measures what a training step of train_ctr.py's model costs a worker, and what pulls, pushes and dense exchanges cost
@@ -37,6 +37,7 @@ from flota.testing import LocalCluster
 
 BAR = 0.25
 SIZES = [(1, 1), (2, 1), (1, 2), (2, 2)]  # servers, workers: up to four processes
+ALONE = ("local", 0, 1)  # one process, with its tables in it
 MODES = ("async", "sync")
 # Bytes of a row in a server's memory: the key, counters and the index's share, beside weights and state
 # (benchmarks/memory.py measures 96, 160 and 224 bytes a row of dim 16 for SGD, Adagrad and Adam).
@@ -159,19 +160,27 @@ def local_job(mode: str, servers: int, workers: int, rows: float) -> Job:
     return Job(workers, servers, mode, rows, dense, 4.0 * train_ctr.DIM, shared_cores=cores())
 
 
+def _name(case: tuple[str, int, int]) -> str:
+    mode, servers, workers = case
+    return mode if case == ALONE else f"{mode} {servers}x{workers}"
+
+
 def verify(costs: Costs, crowded: Costs, rows: float, rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Predicted and measured steps a second of jobs whose processes share this machine's cores, in turns. ``crowded``:
     what things cost while other processes compute, too."""
-    cases = [(mode, servers, workers) for mode in MODES for servers, workers in SIZES]
+    cases = [ALONE, *((mode, servers, workers) for mode in MODES for servers, workers in SIZES)]
     best = dict.fromkeys(cases, 0.0)
     for _ in range(rounds):
         for case in cases:
-            best[case] = max(best[case], steps_a_second(f"{case[0]} {case[1]}x{case[2]}", seconds))
+            best[case] = max(best[case], steps_a_second(_name(case), seconds))
     found = []
     for case, measured in best.items():
-        predicted = simulate(local_job(*case, rows), crowded if case[2] > 1 else costs).steps
+        if case == ALONE:  # nothing to wait for
+            predicted = len(costs.compute) / sum(costs.compute)
+        else:
+            predicted = simulate(local_job(*case, rows), crowded if case[2] > 1 else costs).steps
         error = predicted / measured - 1
-        found.append({"case": f"{case[0]} {case[1]}x{case[2]}", "predicted": predicted, "measured": measured})
+        found.append({"case": _name(case), "predicted": predicted, "measured": measured})
         print(
             f"{case[0]:6} {case[1]} server{'s' * (case[1] > 1)}, {case[2]} worker{'s' * (case[2] > 1):1} "
             f"{predicted:7.1f} steps/s predicted, {measured:7.1f} measured: {error:+.0%} (bar {BAR:.0%})"

@@ -2,6 +2,8 @@
 module of that name.)"""
 
 import re
+import ssl
+import sys
 from pathlib import Path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wide_and_deep.py"
@@ -17,3 +19,12 @@ def example_auc(output: str) -> float:
     found = re.search(r"test AUC (0\.\d{4})$", output, re.MULTILINE)
     assert found, output
     return float(found[1])
+
+
+def names_of_server(host, server):
+    """The hosts that the certificate of this endpoint's server names, seen from a host."""
+    words = ["-c", "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], int(sys.argv[2])), timeout=20))"]
+    text = host.run([sys.executable, *words, *server.split(":")])
+    file = host.folder / "certificate.pem"
+    file.write_text(text)
+    return [name for _, name in ssl._ssl._test_decode_cert(str(file))["subjectAltName"]]

@@ -3,14 +3,13 @@
 import os
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc, names_of_server
 from mpirun import LACKS, mpi_environment, mpi_hosts, mpirun
 from scaled import LIGHT_JOB, scale
 
@@ -70,15 +69,6 @@ def test_a_script_trains_on_three_hosts_and_goes_on_after_ten_seconds_without_a_
     assert not everything(hosts, EXAMPLE.name)
 
 
-def names_of_server(host, server):
-    """The hosts that the certificate of this endpoint's server names, seen from a host."""
-    words = ["-c", "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], int(sys.argv[2])), timeout=20))"]
-    text = host.run([sys.executable, *words, *server.split(":")])
-    file = host.folder / "certificate.pem"
-    file.write_text(text)
-    return [name for _, name in ssl._ssl._test_decode_cert(str(file))["subjectAltName"]]
-
-
 def test_a_launch_trains_on_three_hosts_and_starts_again_what_dies(hosts, tmp_path, auc_alone):
     (tmp_path / "machines").write_text("".join(f"{host.name}\n" for host in hosts))
     flags = ["--on=mpi", "--hostfile=machines", f"--server_num={len(hosts)}", f"--worker_num={WORKERS}"]
@@ -87,6 +77,7 @@ def test_a_launch_trains_on_three_hosts_and_starts_again_what_dies(hosts, tmp_pa
     log = tmp_path / "log" / "workerlog.0"
     wait_until(lambda: (log.exists() and "step 100:" in log.read_text()) or job.status is not None, timeout=90)
     told = environment_of(hosts[0].processes(EXAMPLE.name)[-1])
+    assert (bool(told["FLOTA_CERTS"]), told.get("FLOTA_INSECURE", "")) == (True, "")
     for host in hosts:
         for process in host.processes(""):
             words = Path(f"/proc/{process}/cmdline").read_bytes().decode()

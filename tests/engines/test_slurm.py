@@ -5,10 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
+from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc, names_of_server
 from scaled import LIGHT_JOB, scale
 from slurm import LACKS, environment, slurm_hosts
 
@@ -80,7 +81,6 @@ def test_a_batch_job_trains_on_three_nodes_and_goes_on_when_it_is_requeued(clust
     wait_until(printed(output, "going on with the job in"), timeout=60)
     wait_until(lambda: has_ended(hosts[0], env, job), timeout=120)
     assert state(hosts[0], env, job) == "COMPLETED", output.read_text()
-    assert "TLS" not in output.read_text()
     assert "worker 0 was started again" in log.read_text(), "sync workers go on where they were"
     assert example_auc(log.read_text()) == pytest.approx(auc_alone, abs=0.005)
 
@@ -92,6 +92,27 @@ def state(host, env, job):
 
 def has_ended(host, env, job):
     return state(host, env, job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+
+
+def test_a_launch_trains_with_tls_and_goes_on_after_ten_seconds_without_a_cable(cluster, tmp_path, auc_alone):
+    hosts, env = cluster
+    told = {name: value for name, value in env.items() if not name.startswith("FLOTA_")}  # TLS, and a secret of its own
+    words = [*FLOTA, "launch", "--on=slurm", "--slurm_flags=--nodes=3", EXAMPLE, "--mode=sync", *OF_EACH_WORKER]
+    job = hosts[0].start(words, cwd=tmp_path, env=told)
+    log = tmp_path / "log" / "workerlog.0"
+    wait_until(lambda: (log.exists() and "step 100:" in log.read_text()) or job.status is not None, timeout=120)
+    hosts.cut(hosts[1])
+    cut = time.monotonic()
+    servers = re.search(r"servers (\S+),", log.read_text())[1].split(",")
+    assert [server.partition(":")[0] for server in servers] == ["h1", "h2", "h3"]
+    assert names_of_server(hosts[0], servers[2]) == ["h1", "h2", "h3"]
+    wait_until(lambda: time.monotonic() - cut > 10, timeout=20)
+    assert job.status is None, job.output
+    assert "test AUC" not in log.read_text()
+    hosts.mend(hosts[1])
+    assert job.wait(120) == 0, job.output
+    assert "starting it again" not in job.output
+    assert example_auc(log.read_text()) == pytest.approx(auc_alone, abs=0.005)
 
 
 def test_tasks_of_one_allocation_are_servers_and_workers_by_the_stated_rule(cluster, tmp_path, who):

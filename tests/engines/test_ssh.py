@@ -11,7 +11,7 @@ import pytest
 from example import EXAMPLE, OF_EACH_WORKER, WORKERS, example_auc
 from hosts import Hosts, missing
 from scaled import COUNTING, scale, write_data
-from sshd import Cluster
+from sshd import FLOTA, Cluster
 
 from waiting import wait_until
 
@@ -21,6 +21,26 @@ pytestmark = pytest.mark.skipif(bool(missing("sshd")), reason=missing("sshd") or
 TELL = """
 print("worker", index, "at", os.uname().nodename, "in", os.getcwd(), *sys.argv[1:])
 print("value", os.environ.get("VALUE"), "secret", len(os.environ["FLOTA_SECRET"]))
+"""
+
+
+# Trains a little, and saves it.
+SAVE = """
+import torch
+import flota
+
+flota.init()
+model = flota.nn.Embedding(None, 4)
+optimizer = flota.distributed_optimizer(torch.optim.Adagrad(model.parameters(), lr=0.1), flota.Sync())
+if flota.is_server():
+    flota.init_server()
+    flota.run_server()
+    raise SystemExit
+flota.init_worker()
+model(torch.arange(100)).sum().backward()
+optimizer.step()
+flota.save_persistables("output")
+flota.stop_worker()
 """
 
 
@@ -57,6 +77,17 @@ def test_a_package_is_copied_and_runs_on_every_host(cluster, package, tmp_path):
             assert os.readlink(logs / host / alias) == os.readlink(workspace / "told" / alias) == f"serverlog.{index}"
         assert (workspace / "nodefile").read_text() == f"{index}\n"
     assert not cluster.left()
+
+
+def test_what_a_script_saves_is_on_the_first_host(cluster, package, tmp_path):
+    (package / "train.py").write_text(SAVE)
+    hosts = cluster.file(tmp_path, where="saving")
+    launch = cluster.launch(f"--hosts={hosts}", f"--job_dispatch_package={package}", "--log_dir=saving", "train.py")
+    assert launch.wait(90) == 0, launch.output
+    saved = [cluster.workspace(host, "saving") / "output" for host in ("h1", "h2", "h3")]
+    assert [folder.exists() for folder in saved] == [True, False, False]
+    cluster.head.run([FLOTA, "checkpoint", "verify", saved[0]])
+    assert "100 rows" in cluster.head.run([FLOTA, "checkpoint", "inspect", saved[0]])
 
 
 def test_only_what_changed_is_sent_and_only_what_was_brought_is_removed(cluster, package, tmp_path):

@@ -91,6 +91,29 @@ def test_a_lost_host_of_workers_alone_ends_the_job_unless_they_may_move(cluster,
     assert "the job ends: with --if_lost=move, its workers would have gone on on another host" in launch.output
 
 
+def test_a_copy_that_gets_stuck_ends_with_the_host_s_name(cluster, tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "train.py").touch()
+    with (package / "big").open("wb") as big:
+        big.truncate(1 << 30)
+    hosts = cluster.file(tmp_path, ["h1", "h2"], where="stuck")
+    launch = cluster.launch(f"--hosts={hosts}", f"--job_dispatch_package={package}", "train.py")
+    place = cluster.workspace("h2", "stuck")
+    wait_until(lambda: any(file.stat().st_size for file in place.glob(".flota-draft-*")), 60)
+    cluster.hosts.silence(cluster.hosts[1])
+    try:
+        assert launch.wait(60) == 1, launch.output
+    finally:
+        cluster.hosts.silence(cluster.hosts[1], False)
+    assert (
+        "nothing was started, for the package could not be copied:\n  h2: the connection broke: "
+        in launch.output
+    )
+    assert "  h1: " not in launch.output
+    wait_until(lambda: not cluster.left(), 60)  # h2 hears of it, now that it is heard
+
+
 def _told(log, text):
     return log.exists() and text in log.read_text()
 

@@ -1,5 +1,9 @@
 """Which hosts a job has, as somebody writes it down, and what runs where."""
 
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from flota.errors import InvalidArgument
@@ -138,3 +142,18 @@ def test_hosts_say_that_it_is_by_ssh_and_flags_that_would_not_act_are_refused():
         parse(["--on=local", "--hosts=a", "train.py"], "flota launch")
     with pytest.raises(InvalidArgument, match=r"--servers=a:1 does nothing under --on ssh"):
         parse(["--hosts=a", "--servers=a:1", "train.py"], "flota launch")
+
+
+def test_a_host_where_no_sshd_answers_is_told_with_what_to_try(tmp_path):
+    pytest.importorskip("fabric")
+    (tmp_path / "train.py").touch()
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "flota.launch", f"--hosts=127.0.0.1:{port}", "train.py"],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    says = f"127.0.0.1: SSH does not get there (Connection refused): check that ssh -p {port} 127.0.0.1 works from here"
+    assert says in done.stderr

@@ -2,9 +2,12 @@
 
 import json
 import random
+import socket
 
 import pytest
 
+from flota.launch.ssh.agent.peer import Peer
+from flota.launch.ssh.agent.tails import Told
 from flota.launch.ssh.copies import Copies
 from flota.launch.ssh.protocol import BANNER, MAX_LINE, MAX_NOISE, MAX_PAYLOAD, Decoder, Nonsense, encode
 
@@ -75,3 +78,25 @@ def test_a_new_job_takes_the_place_of_the_logs_before_and_a_resumed_one_adds_to_
     assert (tmp_path / "workerlog.0").read_text() == "first\nsecond\n"
     Copies(tmp_path, go_on=False).add("workerlog.1", 0, b"third\n")
     assert not (tmp_path / "workerlog.0").exists()
+
+
+def test_an_agent_outlives_a_connection_that_ends_while_it_speaks():
+    agents, launchs = socket.socketpair()
+    with agents:
+        peer = Peer(agents)
+        launchs.close()
+        peer.send(encode("beat"))
+        assert peer.waiting == 0
+        with pytest.raises(ConnectionResetError):  # by which it forgets the connection
+            peer.receive()
+
+
+def test_a_launch_is_told_the_newest_lines_however_many_there_were_before():
+    told = Told(most=3)
+    told.add([{"text": "0"}, {"text": "1"}])
+    assert list(told.since(0)) == [(0, {"text": "0"}), (1, {"text": "1"})]
+    told.add({"text": str(n)} for n in range(2, 10))
+    assert told.end == 10
+    assert [n for n, _ in told.since(2)] == [7, 8, 9]
+    assert list(told.since(9)) == [(9, {"text": "9"})]
+    assert list(told.since(10)) == []

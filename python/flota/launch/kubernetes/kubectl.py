@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ Object = dict[str, Any]
 
 _REQUEST_SECONDS = 30
 _COMMAND_SECONDS = 120.0  # for a command of several requests
+_LOGGED = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")  # a line of its log; what it has to say, it says below again
 
 
 @dataclass(frozen=True)
@@ -88,5 +90,7 @@ class Kubectl:
 
 
 def reason(text: str) -> str:
+    """Of what it printed as it failed, what it has to say."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return "; ".join(lines[-3:]) if lines else "it failed without a word"
+    said = [line for line in lines if not _LOGGED.match(line)] or lines
+    return "; ".join(said[-3:]) if said else "it failed without a word"

@@ -25,6 +25,8 @@ from flota.launch.ssh.protocol import Decoder, Message, Nonsense
 
 _READ = 1 << 16
 _ERRORS = 1 << 14  # bytes of the far end's standard error that are kept
+_UNTAKEN = 20  # seconds that the far end's kernel may leave what it is sent without an answer
+_PROBE = 5  # seconds of silence after which it is asked whether it is there
 
 
 class Unreachable(FlotaError):
@@ -87,6 +89,7 @@ class Connection:
         self._fabric.connect_timeout = timeout
         try:
             self._fabric.open()
+            _bound_silence(self._fabric)
             self._channel = self._fabric.transport.open_session(timeout=timeout)
             self._channel.exec_command(command)
         except UnknownKey as error:
@@ -117,7 +120,9 @@ class Connection:
             self._channel.settimeout(None)
             self._channel.sendall(data)
         except (paramiko.SSHException, OSError, EOFError) as error:
-            raise Unreachable(f"the connection broke: {_reason(error)}") from error
+            # Of a transport that has failed a channel knows no more than that it is closed.
+            cause = self._channel.get_transport().saved_exception or error
+            raise Unreachable(f"the connection broke: {self._severed or _reason(cause)}") from error
 
     def receive(self, timeout: float) -> list[Message]:
         """The messages that came, within this time."""
@@ -170,6 +175,20 @@ class Connection:
     close = sever
 
 
+def _bound_silence(connection: Any) -> None:
+    """From here on a connection ends on which nothing gets through any more: who sends would wait for as long as TCP
+    tries, a quarter of an hour, and for room at the far end without any end. (Of a ProxyCommand, its own program has to
+    see to that.)"""
+    while connection is not None:
+        transport = getattr(connection, "transport", None)
+        if transport is not None and isinstance(transport.sock, socket.socket):
+            transport.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+                transport.sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE)
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNTAKEN)
+        connection = getattr(connection, "gateway", None)
+
+
 def _explained(last: str, status: int) -> str:
     if "No module named" in last and "flota" in last:
         return f"its Python has no flota, or another one ({last}): install it there, or say python: in hosts.yaml"
@@ -181,6 +200,8 @@ def _reason(error: BaseException) -> str:
 
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
         return "; ".join(sorted({each.strerror or str(each) for each in error.errors.values()}))
+    if isinstance(error, EOFError):
+        return "nothing more was heard"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

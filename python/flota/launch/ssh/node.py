@@ -99,7 +99,13 @@ class Node:
         connection = Connection(self.host, accept_new=self._accept_new)
         self._connection = connection
         self.address = self.host.address or connection.address
-        connection.open(agent_command(self.python, "open", self._agent), _CONNECT)
+        try:
+            connection.open(agent_command(self.python, "open", self._agent), _CONNECT)
+        except Unreachable as error:
+            port = f"-p {self.host.port} " if self.host.port else ""
+            raise Unreachable(
+                f"SSH does not get there ({error}): check that ssh {port}{self.name} works from here"
+            ) from error
 
     def ask(self, op: str, within: float, **fields: Any) -> dict[str, Any]:
         """One request and its answer; ``SystemFailure`` with the agent's reason."""
@@ -116,7 +122,7 @@ class Node:
         while not self._answers:
             if time.monotonic() > deadline:
                 raise Unreachable(f"no answer to the request {op} for {within:g} s")
-            self._answers += self._connection.receive(_LOOK)
+            self._answers += [found for found in self._connection.receive(_LOOK) if found.op != "beat"]
         message = self._answers.pop(0)
         if message.op == "refused":
             raise SystemFailure(str(message.fields["text"]))

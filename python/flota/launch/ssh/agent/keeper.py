@@ -29,11 +29,12 @@ from flota.launch.ssh.agent.peer import Peer
 from flota.launch.ssh.agent.preparing import Preparation
 from flota.launch.ssh.agent.speakers import Speakers, line
 from flota.launch.ssh.agent.spec import Spec
-from flota.launch.ssh.agent.tails import Tails, make_links, remove_logs
+from flota.launch.ssh.agent.tails import Tails, Told, make_links, remove_logs
 from flota.launch.ssh.protocol import BANNER, Message, Nonsense, encode
 
 _TICK = 0.1
 _PREPARING_SILENCE = 600.0  # a launch may be busy with other nodes; nothing runs here yet
+_PREPARING_BEAT = 10.0  # who speaks hears of it that a connection is no more
 _PIECE = 1 << 16  # bytes of a log in a message
 _WAITING = 1 << 18  # bytes that wait to be sent, beyond which no more of the logs is read
 _HELD_BACK = 10.0  # seconds that an end may wait for the last of the logs to be sent
@@ -55,7 +56,7 @@ class Keeper:
         self._watched: list[Part] = []  # those whose feeds are in the selector
         self._speakers = Speakers()
         self._tails: Tails | None = None
-        self._told: list[dict[str, Any]] = []  # see ``line``
+        self._told = Told(_MAX_TOLD)  # see ``line``
         self._want: dict[str, Any] = {"stop": 0, "takes": [], "heralds": [], "asks": []}
         self._heard = self._beaten = time.monotonic()
         self._peer: Peer | None = None
@@ -202,6 +203,9 @@ class Keeper:
         now = time.monotonic()
         if self._spec is None:
             self._over = self._over or now - self._heard > _PREPARING_SILENCE or bool(self._signals.received)
+            if now - self._beaten >= _PREPARING_BEAT:
+                self._beaten = now
+                self._reply(encode("beat"))
             return
         if now - self._heard > self._spec.lost_after and not self._lost:
             self._lost = True
@@ -225,7 +229,7 @@ class Keeper:
     def _note(self, text: str) -> None:
         """Says something that the launch cannot see, or may not: for whoever looks here."""
         assert self._spec is not None
-        self._told.append(line(text, said=True))
+        self._told.add([line(text, said=True)])
         with contextlib.suppress(OSError):
             log = self._preparation.workspace / self._spec.logs / "agent.log"
             with log.open("a", encoding="utf-8") as opened:
@@ -242,19 +246,20 @@ class Keeper:
                 self._start(address, f"launch-of-{address}.log", resume=False)
         for part in self._parts:
             part.stop(level, spec.timeout)
-        self._told += self._speakers.update([] if level else self._want["heralds"], [] if level else self._want["asks"])
+        self._told.add(
+            self._speakers.update([] if level else self._want["heralds"], [] if level else self._want["asks"])
+        )
 
     def _tell(self, now: float) -> None:
         """Sends what the launch has not got, as far as there is room."""
         spec, peer = self._spec, self._peer
         for part in self._parts:
-            room = max(0, _MAX_TOLD - len(self._told))
-            self._told += [line(text, said=said) for text, said in part.new_lines()[:room]]
+            self._told.add(line(text, said=said) for text, said in part.new_lines())
         if spec is None or peer is None:
             return
-        for n in range(self._told_peer, len(self._told)):
-            peer.send(encode("told", n=n, **self._told[n]))
-        self._told_peer = len(self._told)
+        for n, told_line in self._told.since(self._told_peer):
+            peer.send(encode("told", n=n, **told_line))
+        self._told_peer = self._told.end
         behind = peer.waiting >= _WAITING
         if self._tails is not None and not behind:
             for name, at, data in self._tails.pieces(_PIECE):

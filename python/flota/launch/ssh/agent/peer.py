@@ -30,9 +30,14 @@ class Peer:
         self.flush()
 
     def flush(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        """Of a connection that has just ended this says nothing: whoever reads from it will hear of it."""
+        try:
             while self._out:
                 del self._out[: self.socket.send(self._out)]
+        except BlockingIOError:
+            pass
+        except (BrokenPipeError, ConnectionResetError):
+            self._out.clear()
 
     def receive(self) -> list[Message]:
         with contextlib.suppress(BlockingIOError):

@@ -1,11 +1,12 @@
-"""Logs of a node, as they grow: what the launch has not got yet."""
+"""What the launch has not got yet: logs of a node, as they grow, and lines that it is told."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 # The names that the cluster document gives, and which of our logs they stand for: those of the node's first server and
 # first worker.
@@ -66,3 +67,28 @@ class Tails:
                 known = item.name.startswith(("serverlog.", "workerlog.", "launch.log", "launch-of-", "agent."))
                 if known and item.is_file(follow_symlinks=False):
                     yield item.name, item.stat().st_size
+
+
+class Told:
+    """Lines for the launch, numbered from 0. The newest ``most`` are kept for one that comes back."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._first = 0  # the number of the oldest that is kept
+        self._lines: list[dict[str, Any]] = []
+
+    @property
+    def end(self) -> int:
+        """The number of the next line."""
+        return self._first + len(self._lines)
+
+    def add(self, lines: Iterable[dict[str, Any]]) -> None:
+        self._lines += lines
+        if (more := len(self._lines) - self._most) > 0:
+            del self._lines[:more]
+            self._first += more
+
+    def since(self, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Those from this number on, as far as they are kept."""
+        for n in range(max(number, self._first), self.end):
+            yield n, self._lines[n - self._first]
