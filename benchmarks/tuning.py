@@ -132,12 +132,12 @@ def work(case: Case, seconds: float, out: Path) -> None:
     flota.stop_worker()
 
 
-def run(case: Case, seconds: float) -> dict[str, float]:
+def run(case: Case, seconds: float, log_dir: Path | None = None) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name, "out")
         out.mkdir()
         command = [sys.executable, "-m", "flota.launch", f"--server_num={case.servers}", f"--worker_num={case.workers}"]
-        command += [f"--log_dir={name}/log", *case.launch, __file__]
+        command += [f"--log_dir={log_dir or Path(name, 'log')}", *case.launch, __file__]
         command += ["--case", json.dumps(asdict(case)), "--seconds", str(seconds), "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
