@@ -262,6 +262,17 @@ def test_the_job_s_processes_find_their_servers_by_tls(cluster):
     assert not os.path.exists(told.partition("FOLDER ")[2].strip())
 
 
+def test_the_page_is_on_the_head(cluster):
+    script = cluster.script("while not pathlib.Path('page_is_there').exists(): time.sleep(0.05)")
+    launch = cluster.launch("--hosts=h1,h2", "--server_num=1", "--log_dir=paged", "--dashboard", script)
+    wait_until(lambda: "the dashboard is at http://127.0.0.1:" in launch.output or launch.status is not None, 60)
+    (cluster.folder / "page_is_there").touch()
+    assert launch.wait(60) == 0, launch.output
+    assert "the dashboard is at" in launch.output
+    assert (cluster.folder / "paged/dashboardlog").read_text() == ""
+    assert not cluster.left()
+
+
 @pytest.mark.timeout(400)
 def test_workers_come_and_go_by_the_head_and_every_sample_is_trained_once(cluster, tmp_path):
     write_data(tmp_path)

@@ -140,6 +140,18 @@ def test_a_restart_between_two_looks_is_told_with_what_the_log_says(tmp_path):
     assert texts(events)[0] == ("error", "was killed by SIGKILL")
 
 
+def test_a_server_that_is_still_to_come_is_no_error():
+    server = Server(0, "a:1", error="connection refused")
+    (unheard,) = scene.processes(Sight(1.0, [server], []), [])
+    assert (unheard["mark"], unheard["state"]) == ("warn", "not heard of yet: connection refused")
+    (alive,) = scene.processes(Sight(2.0, [Server(0, "a:1", seen=2.0)], []), [])
+    (away,) = scene.processes(Sight(3.0, [Server(0, "a:1", seen=2.0, error="gone")], []), [])
+    events = Events()
+    for one in (unheard, alive, away, alive):
+        events.take(1.0, [one])
+    assert texts(events) == [("warning", "away: gone"), ("good", "is well again")]
+
+
 def test_snapshots_and_what_workers_saved_are_told_the_newest_first(tmp_path):
     (tmp_path / "server-0").mkdir()
     for name, size in (("snapshot-3", 10), ("snapshot-12", 20), ("snapshot-13.tmp", 5), ("log-12", 2048)):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flota.observe.page.logs import Scan, tail
-from flota.observe.page.marks import WITH_THE_JOB, Mark
+from flota.observe.page.marks import UNHEARD, WITH_THE_JOB, Mark
 
 MOST_EVENTS = 60
 _LINES = 24
@@ -49,7 +49,7 @@ class Events:
             self._add(now, process, "warning", process["state"])
         if again and mark not in down:
             self._add(now, process, "good", f"was started again (restart {process['restarts']})")
-        elif was in (Mark.AWAY, Mark.WARN) and mark == Mark.OK:
+        elif was in (Mark.AWAY, Mark.WARN) and mark == Mark.OK and not before["state"].startswith(UNHEARD):
             self._add(now, process, "good", "is well again")
         elif mark == Mark.DONE and was != Mark.DONE and process["state"] != WITH_THE_JOB:
             self._add(now, process, "good", process["state"])

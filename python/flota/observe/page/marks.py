@@ -18,6 +18,7 @@ class Mark(str, enum.Enum):
     DONE = "done"
 
 
+UNHEARD = "not heard of yet"
 WITH_THE_JOB = "ended with the job"
 _DONE = ("finished", "stopped", "has left", WITH_THE_JOB)
 _WARN = ("loss is NaN", "no step for", "silent", "no word of")
@@ -39,6 +40,7 @@ def of_server(server: Server, told: dict[str, Any] | None) -> tuple[Mark, str]:
         return of_row(row), row.state
     if server.alive:
         return Mark.OK, "running"
-    if server.seen is None and not server.error:
-        return Mark.OK, "starting"
-    return (Mark.OK, "starting") if server.seen is None and told is not None else (Mark.AWAY, f"away: {server.error}")
+    if server.seen is not None:
+        return Mark.AWAY, f"away: {server.error}"
+    # It may be still to come: a launch knows.
+    return (Mark.OK, "starting") if told is not None else (Mark.WARN, f"{UNHEARD}: {server.error}")
