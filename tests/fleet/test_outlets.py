@@ -14,8 +14,9 @@ import torch, flota
 
 def get():  # nothing: nobody answers
     try:
-        with urllib.request.urlopen("http://127.0.0.1:" + os.environ["FLOTA_METRICS_PORT"] + "/metrics", timeout=2) as a:
-            return a.read().decode()
+        page = "http://127.0.0.1:" + os.environ["FLOTA_METRICS_PORT"] + "/metrics"
+        with urllib.request.urlopen(page, timeout=2) as answer:
+            return answer.read().decode()
     except OSError:
         return ""
 
