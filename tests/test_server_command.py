@@ -1,6 +1,7 @@
 """`python -m flota.server`: what an operator sees."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -190,3 +192,58 @@ def test_what_it_refuses_is_logged_but_not_as_a_flood():
         _, log = process.communicate(timeout=10)
     assert "flota server 0: refused a peer at 127.0.0.1: the peer does not speak this protocol" in log
     assert len(log.splitlines()) < 20
+
+
+# --- metrics and lines ---
+
+
+def metrics_of(port, host="127.0.0.1"):
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def free_port(host="127.0.0.1"):
+    with socket.create_server((host, 0)) as free:
+        return free.getsockname()[1]
+
+
+def test_it_tells_prometheus_what_it_counts():
+    port = free_port()
+    with serving("--metrics_port", str(port), "--index", "1", "--servers", "2"):
+        assert 'flota_open_connections{index="1",role="server"} 0.0' in metrics_of(port)
+
+
+def test_metrics_flags_win_over_the_environment():
+    port, other = free_port("127.0.77.3"), free_port()
+    flags = ["--metrics_port", str(port), "--metrics_host", "127.0.77.3"]
+    with serving(*flags, FLOTA_METRICS_PORT=str(other), FLOTA_METRICS_HOST="127.0.77.4"):
+        assert "flota_open_connections" in metrics_of(port, "127.0.77.3")
+        for host in ("127.0.0.1", "127.0.77.4"):
+            with pytest.raises(OSError, match="refused"):
+                socket.create_connection((host, other), timeout=5)
+
+
+def test_an_address_for_metrics_that_nobody_asked_for_is_refused():
+    done = run("--metrics_host", "0.0.0.0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("flota server: --metrics_host is the address of a port that nobody asked for")
+
+
+def test_its_lines_are_json_where_that_is_asked_for():
+    with serving(FLOTA_LOG_FORMAT="json", FLOTA_LOG_LEVEL="warning") as (process, endpoint):
+        host, port = endpoint.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as peer:
+            peer.sendall(b"GET / HTTP/1.0\r\n\r\n" * 20)
+            while peer.recv(4096):
+                pass
+        said = json.loads(process.stderr.readline())
+    assert (said["role"], said["index"], said["level"]) == ("server", 0, "warning")
+    assert said["message"].startswith("refused a peer")
+
+
+@pytest.mark.parametrize("name", ["FLOTA_LOG_LEVEL", "FLOTA_LOG_FORMAT"])
+def test_settings_of_lines_that_are_none_are_refused(name):
+    done = run(**{name: "loud"})
+    assert done.returncode == 1
+    assert f"{name}=loud: it is one of" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from flota import config
+from flota.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from flota import _core
@@ -41,7 +42,10 @@ def is_said(level: str) -> bool:
 
 
 def as_json() -> bool:
-    return config.log_format() == "json"
+    """Whether lines are objects. A wrong setting is refused by ``speak_as``, and that is said as text."""
+    with contextlib.suppress(InvalidArgument):
+        return config.log_format() == "json"
+    return False
 
 
 def line_of(event: str, message: str, level: str, **more: Any) -> str:

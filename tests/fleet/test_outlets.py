@@ -14,8 +14,8 @@ import torch, flota
 
 def get():  # nothing: nobody answers
     try:
-        port = os.environ["FLOTA_METRICS_PORT"]
-        with urllib.request.urlopen("http://127.0.0.1:" + port + "/metrics", timeout=2) as answer:
+        page = "http://127.0.0.1:" + os.environ["FLOTA_METRICS_PORT"] + "/metrics"
+        with urllib.request.urlopen(page, timeout=2) as answer:
             return answer.read().decode()
     except OSError:
         return ""

@@ -1,11 +1,14 @@
 """The command line: Fleet's flags in all their spellings, and what is refused before anything is started."""
 
+import re
+
 import pytest
 
 from flota.errors import InvalidArgument
-from flota.launch import main
+from flota.launch import main, saying
 from flota.launch.arguments import parse
 from flota.launch.environment import configuration_table
+from flota.launch.nodes import flags as as_flags
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +108,27 @@ def test_flags_of_an_engine_are_shown_once_and_only_where_they_were_given():
         "hosts: h1,h2",
         "if_lost: move",
     ]
+
+
+# --- where numbers go ---
+
+
+def test_ports_and_folders_of_the_environment_are_as_if_they_were_flags(monkeypatch):
+    monkeypatch.setenv("FLOTA_METRICS_PORT", "9300")
+    monkeypatch.setenv("FLOTA_METRICS_HOST", "0.0.0.0")
+    monkeypatch.setenv("FLOTA_TENSORBOARD", "runs")
+    found = arguments("--server_num=1", "--worker_num=1")
+    assert (found.metrics_port, found.metrics_host, found.tensorboard) == (9300, "0.0.0.0", "runs")
+    assert {"--metrics_port=9300", "--metrics_host=0.0.0.0", "--tensorboard=runs"} <= set(as_flags(found, lists=True))
+    given = arguments("--metrics_port=9400", "--metrics_host=::1", "--tensorboard=here")
+    assert (given.metrics_port, given.metrics_host, given.tensorboard) == (9400, "::1", "here")
+
+
+def test_lines_that_a_program_reads_stay_text(capsys, monkeypatch):
+    monkeypatch.setenv("FLOTA_LOG_FORMAT", "json")
+    monkeypatch.setenv("FLOTA_LOG_LEVEL", "error")
+    monkeypatch.setattr(saying, "_read_by_a_program", False)
+    saying.say("not said")
+    saying.stay_text()
+    saying.say("worker 1 has joined", "joined")
+    assert re.fullmatch(r"INFO \S+ \S+ launch\] worker 1 has joined\n", capsys.readouterr().out)

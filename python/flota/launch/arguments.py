@@ -247,6 +247,8 @@ def _take_outlets(given: dict[str, Any]) -> None:
         given["metrics_port"] = config.metrics_port()
     if given["metrics_host"] and given["metrics_port"] is None:
         raise InvalidArgument("--metrics_host is the address of ports that nobody asked for: give --metrics_port")
+    if given["metrics_port"] is not None and config.metrics_host() != config.DEFAULT_METRICS_HOST:
+        given["metrics_host"] = given["metrics_host"] or config.metrics_host()
     given["tensorboard"] = given["tensorboard"] or config.tensorboard_folder()
 
 

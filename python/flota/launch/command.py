@@ -27,13 +27,6 @@ def _flush() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _refuse(error: FlotaError) -> None:
-    try:
-        fail(f"flota launch: {error}", "refused")
-    except InvalidArgument:  # of what the environment says of lines
-        print(f"flota launch: {error}", file=sys.stderr)
-
-
 def main(
     argv: Sequence[str] | None = None,
     prog: str = "flota launch",
@@ -51,7 +44,7 @@ def main(
         _flush()
         return status
     except FlotaError as error:
-        _refuse(error)
+        fail(f"flota launch: {error}", "refused")
         return 2 if isinstance(error, InvalidArgument) else 1
     except BrokenPipeError:
         # Who read the output is gone. All processes are stopped; nothing more can be said, also not at exit.
