@@ -8,8 +8,8 @@ backward pass. What none of them has is the forward pass, with all that a script
 another is not part of the outer one's time. Spans of threads that make no steps, such as those that read ahead, count
 in no sum.
 
-A span costs half a microsecond. While steps are traced, each is kept with its beginning. Several may trace at once; each
-gets all the steps that it asked for.
+A span costs half a microsecond. While steps are traced, each is kept with its beginning. Several may trace at once;
+each gets all the steps that it asked for.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def trace(steps: int, done: Callable[[Trace], None], *, at_once: bool = False) -
 
 
 def end(made: Trace) -> None:
-    """Ends a trace with the whole steps that it has. ``done`` is not called any more, unless it is just being called."""
+    """Ends a trace with the whole steps that it has. ``done`` is called no more, unless it is just being called."""
     global _traces
     with _lock:
         _traces = tuple(each for each in _traces if each is not made)

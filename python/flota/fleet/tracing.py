@@ -119,7 +119,7 @@ def packed(name: str, trace: timeline.Trace, step: int, trip: float) -> bytes:
 
 def describe(name: str, trace: timeline.Trace, step: int) -> dict[str, Any]:
     """The same as plain data, without when it was posted."""
-    found = sorted(list(trace.events), key=lambda event: (event.began, -event.seconds))
+    found = sorted(trace.events, key=lambda event: (event.began, -event.seconds))
     first = found[0].began if found else time.perf_counter()
     threads = {event.ident: event.thread for event in found}
     # Those that make steps before the others, where there are too many.

@@ -34,9 +34,8 @@ def _names(trace: WorkerTrace) -> list[Event]:
     def named(what: str, thread: int, **settings: Any) -> Event:
         return {"name": what, "ph": "M", "pid": trace.worker, "tid": thread, "args": settings}
 
-    mode = f"{trace.mode}, " if trace.mode else ""
     found = [
-        named("process_name", 0, name=f"worker {trace.worker} ({mode}{trace.host}, pid {trace.pid})"),
+        named("process_name", 0, name=f"worker {trace.worker} ({trace.mode}, {trace.host}, pid {trace.pid})"),
         named("process_sort_index", 0, sort_index=trace.worker),
     ]
     for thread, name in enumerate(trace.threads):
@@ -66,7 +65,8 @@ def write(path: Path, traces: Sequence[WorkerTrace], clocks: Clocks, about: dict
     """``about``: what is said of the trace as a whole. The file is there whole, or as it was before."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(
-        {"traceEvents": events(traces, clocks), "displayTimeUnit": "ms", "otherData": about or {}}, separators=(",", ":")
+        {"traceEvents": events(traces, clocks), "displayTimeUnit": "ms", "otherData": about or {}},
+        separators=(",", ":"),
     )
     try:
         try:

@@ -81,11 +81,11 @@ def _of_server(server: Server) -> dict[str, Any]:
 
 
 def _line_of_server(told: dict[str, Any]) -> str:
-    parts = [
-        f"{short(told[kind]['per_second'])} {kind}s/s, p50 {seconds(told[kind]['p50'])}, p99 {seconds(told[kind]['p99'])}"
-        for kind in _REQUESTS
-        if kind in told
-    ]
+    parts = []
+    for kind in _REQUESTS:
+        if kind in told:
+            of = told[kind]
+            parts.append(f"{kind} {short(of['per_second'])}/s, p50 {seconds(of['p50'])}, p99 {seconds(of['p99'])}")
     return f"server {told['server']}: " + ("; ".join(parts) or "nothing asked")
 
 
@@ -96,13 +96,15 @@ def _show(
         print(line)
     for told in servers[:_MOST_SERVERS]:
         print(_line_of_server(told))
-    fewer = [f"worker {each.worker}: {each.steps} of {each.asked} steps" for each in summaries if each.steps < each.asked]
+    fewer = [
+        f"worker {each.worker}: {each.steps} of {each.asked} steps" for each in summaries if each.steps < each.asked
+    ]
     if fewer:
         print("; ".join(fewer))
     if found.unasked:
         print(f"{found.unasked} more workers were not asked: --workers names them")
-    print(f"{_said_of_clocks(clocks)}")
-    print(f"the timeline is {output}: open it at https://ui.perfetto.dev or chrome://tracing")
+    print(_said_of_clocks(clocks))
+    print(f"open {output} at https://ui.perfetto.dev or chrome://tracing")
 
 
 def _trace(arguments: argparse.Namespace) -> int:

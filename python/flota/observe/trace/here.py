@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from flota import timeline
+from flota import checks, timeline
 from flota.communicator.loss import watch_losses
 from flota.data.loaders import watch_loaders
 from flota.errors import FlotaError, InvalidArgument, SystemFailure
@@ -91,8 +91,7 @@ def trace(path: str | os.PathLike[str], *, steps: int = 20) -> Tracing:
 
     Call it in the thread that trains, between two steps. ``flota trace`` does the same to a running job, from outside.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= timeline.MOST_STEPS:
-        raise InvalidArgument(f"flota.trace: steps={steps!r}: it is a number from 1 to {timeline.MOST_STEPS}")
+    steps = checks.whole("steps", steps, 1, timeline.MOST_STEPS)
     file = Path(path)
     if file.is_dir() or not file.parent.is_dir():
         raise InvalidArgument(f"flota.trace: {file}: name a file in a folder that is there")

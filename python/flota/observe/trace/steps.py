@@ -39,7 +39,9 @@ def steps_of(trace: WorkerTrace) -> list[Step]:
     for whole in (span for span in trace.spans if span.part == "step"):
         spans = by_thread.get(whole.thread, [])
         at = begins.get(whole.thread, [])
-        found.append(_taken_apart(whole, spans[bisect.bisect_left(at, whole.began) : bisect.bisect_left(at, whole.end)]))
+        found.append(
+            _taken_apart(whole, spans[bisect.bisect_left(at, whole.began) : bisect.bisect_left(at, whole.end)])
+        )
     found.sort(key=lambda step: step.began + step.length)
     for back, step in enumerate(reversed(found)):
         step.number = trace.last_step - back

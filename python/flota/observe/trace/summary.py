@@ -111,7 +111,9 @@ def _hints(summaries: Sequence[WorkerSummary]) -> list[str]:
         least = min(summaries, key=lambda each: each.milliseconds["wait"])
         found += _wrapped(f"worker {least.worker} waits least")
     if any(each.reading_is_guessed for each in summaries):
-        found += _wrapped("read is all that came before a step's first lookup: this loop's data is not seen reading")
+        found += _wrapped(
+            "read is all that came before a step's first lookup: what reads this loop's data is not known"
+        )
     short = [each.worker for each in summaries if each.missed]
     if short:
         found += _wrapped(f"there was no room for all steps of worker {_some(short)}: ask for fewer")
