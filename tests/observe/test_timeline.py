@@ -104,3 +104,84 @@ def test_a_trace_takes_bounded_memory():
             pass
     timeline.stepped()
     assert len(traces[0].events) <= 8192
+
+
+def test_several_may_trace_at_once_and_each_gets_its_steps():
+    first, second = [], []
+    timeline.trace(3, first.append)
+    timeline.stepped()
+    with span("pull"):
+        pass
+    timeline.trace(1, second.append)
+    for _ in range(2):
+        timeline.stepped()
+    assert (len(first), len(second)) == (0, 1)
+    timeline.stepped()
+    assert first[0].made == 3
+    assert [event.part for event in first[0].events] == ["pull", "step", "step", "step"]
+    assert [event.part for event in second[0].events] == ["step"]
+
+
+def test_a_trace_that_begins_at_once_has_the_step_that_begins():
+    traces = []
+    timeline.stepped()
+    with span("wait"):  # is not part of it
+        pass
+    timeline.trace(1, traces.append, at_once=True)
+    with span("pull"):
+        pass
+    timeline.stepped()
+    assert [event.part for event in traces[0].events] == ["pull", "step"]
+
+
+def test_a_trace_that_is_ended_keeps_its_whole_steps_and_no_more():
+    called = []
+    made = timeline.trace(10, called.append, at_once=True)
+    timeline.stepped()
+    timeline.end(made)
+    timeline.stepped()
+    assert (made.made, called) == (1, [])
+    asked = timeline.trace(1, called.append)
+    timeline.end(asked)
+    timeline.stepped()
+    timeline.stepped()
+    assert called == []
+
+
+def test_threads_that_step_have_steps_of_their_own():
+    traces = []
+    timeline.stepped()
+    timeline.trace(4, traces.append)
+    timeline.stepped()
+    turns = threading.Barrier(2, timeout=30)
+
+    def train():
+        for _ in range(3):
+            turns.wait()
+            with span("pull"):
+                time.sleep(0.001)
+            timeline.stepped()
+
+    threads = [threading.Thread(target=train, name="trainer") for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    (trace,) = traces
+    steps = [event for event in trace.events if event.part == "step"]
+    # The first of each began before anybody knew that the thread makes steps.
+    assert len(steps) == trace.made == 4
+    assert len({event.ident for event in steps}) == 2
+    for thread in {event.ident for event in steps}:
+        mine = sorted((e for e in steps if e.ident == thread), key=lambda event: event.began)
+        for one, other in zip(mine, mine[1:], strict=False):
+            assert one.began + one.seconds <= other.began + 1e-9
+
+
+def test_what_is_read_within_a_reading_is_one_span():
+    traces = []
+    timeline.trace(1, traces.append, at_once=True)
+    with span("read"), span("read"):
+        pass
+    timeline.stepped()
+    assert [event.part for event in traces[0].events] == ["read", "step"]

@@ -19,6 +19,7 @@ from flota.communicator.optimizer import DistributedOptimizer
 from flota.nn.prefetch import source_of
 from flota.nn.table import TableParameter
 from flota.training.outcome import Loss, Outcome
+from flota.timeline import span
 from flota.training.trainer import ModelTrainer, Times
 
 
@@ -86,7 +87,7 @@ class Shared:
         self._source = source_of(self._iterator)
 
     def take(self) -> tuple[int, Any]:
-        with self._taking:
+        with span("read"), self._taking:
             batch = next(self._iterator)
             self._next += 1
             return self._next - 1, batch
