@@ -7,10 +7,10 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 
     {"role": "worker", "index": 0, "step": 412, "samples": 210944, "time": 8123.4, "loss": 0.4312}
 
-``auc``, ``done``, ``left_seconds``, ``waits`` and ``in_flight`` come beside them as far as they are known (see
-``flota.standing``). ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A loss that
-JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished": true``
-comes with the last one. ``"coming": true`` comes from a worker that joins a job that ran without it, ``"joined": true``
+``auc``, ``done``, ``left_seconds``, ``waits``, ``in_flight`` and ``staleness`` come beside them as far as they are
+known (see ``flota.standing``). ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A
+loss that JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``;
+``"finished": true`` comes with the last one. ``"coming": true`` comes from a worker that joins a job that ran without it, ``"joined": true``
 once it is where the others are, and ``"left": true`` from one that the job goes on without. ``"may_pass": true`` comes
 from a worker that ends because of a server or a disk: another start may fare better.
 
@@ -47,7 +47,7 @@ _LAST_WAIT = 1.0  # seconds that the last report may wait for room
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What a report may say beside the step and its loss; see ``standing.brief``.
-BRIEF = ("auc", "done", "left_seconds", "waits", "in_flight")
+BRIEF = ("auc", "done", "left_seconds", "waits", "in_flight", "staleness")
 
 # Beyond this a datagram is no report. (One is some 150 bytes.)
 MAX_BYTES = 1024

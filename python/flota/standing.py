@@ -48,6 +48,7 @@ class _Point:
     samples: int
     steps: int
     seconds: dict[str, float]
+    stale: tuple[float, int] = (0.0, 0)
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Standing:
     learning_rate: float | None = None
     mode: str = ""
     in_flight: Callable[[], int] | None = None  # steps that the tables do not have yet
+    stale: tuple[float, int] = (0.0, 0)  # the sum of what was told of its gradients' staleness, and how often
     place: Place = field(default_factory=Place)
     lease: str = ""  # the pieces of the data that it has
     metrics: dict[str, float] = field(default_factory=dict)
@@ -86,6 +88,10 @@ class Standing:
         for name, value in values.items():
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name[:64]] = float(value)
+
+    def measured_staleness(self, pushes: float) -> None:
+        """So many pushes of others came between what a gradient was computed from and the gradient."""
+        self.stale = (self.stale[0] + pushes, self.stale[1] + 1)
 
     def note(self) -> dict[str, Any]:
         now = time.monotonic()
@@ -116,6 +122,9 @@ class Standing:
             found["pass"], found["epoch"] = self.place.name[:_MOST_TEXT], self.place.epoch
             found["done"] = _number(self.place.done)
             found["left_seconds"] = self._left(now)
+        told = self.stale[1] - before.stale[1]
+        if told > 0:
+            found["staleness"] = round((self.stale[0] - before.stale[0]) / told, 2)
         passed = now - before.time
         if passed > 0:
             found["samples_per_second"] = (self.samples - before.samples) / passed
@@ -124,13 +133,13 @@ class Standing:
             if whole > 0:
                 shares = {part: (seconds[part] - before.seconds.get(part, 0.0)) / whole for part in timeline.PARTS}
                 found["shares"] = {part: round(share, 4) for part, share in shares.items()}
-        self.points.append(_Point(now, self.samples, self.step, seconds))
+        self.points.append(_Point(now, self.samples, self.step, seconds, self.stale))
         self.last = found
         return found
 
     def brief(self) -> dict[str, float]:
-        """What a launcher shows of it: the AUC, how much of the pass is done and how many seconds are left, and the
-        share of the time that this worker waits, as far as each is known."""
+        """What a launcher shows of it: the AUC, how much of the pass is done and how many seconds are left, the share
+        of the time that this worker waits, and how stale its gradients are, as far as each is known."""
         shares = self.last.get("shares", {})
         found = {
             "auc": self.metrics.get("auc"),
@@ -138,6 +147,7 @@ class Standing:
             "left_seconds": self.last.get("left_seconds"),
             "waits": sum(shares.get(part, 0.0) for part in ("read", "pull", "push", "wait")) if shares else None,
             "in_flight": self.last.get("in_flight"),
+            "staleness": self.last.get("staleness"),
         }
         numbers = {name: _number(value) for name, value in found.items()}
         return {name: value for name, value in numbers.items() if value is not None}

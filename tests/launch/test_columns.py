@@ -1,6 +1,7 @@
 """What is shown of a process, in words and in columns."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -8,6 +9,7 @@ from rich.console import Console
 from flota.launch import picture
 from flota.launch.columns import COLUMNS, chosen, heading, in_words
 from flota.launch.rows import Row
+from flota.launch.saying import age
 
 ROWS = [
     Row("worker 0", "running", True, True, 1200, 5432.1, 0.43219, 0.79123, 0.25, 12, 0.5, 90.0),
@@ -57,6 +59,33 @@ def test_without_room_the_less_important_goes_first():
         ["step", "samples/s", "loss", "AUC"],
         ["step", "samples/s", "loss"],
     ]
+
+
+def test_all_that_a_job_without_passes_tells_fits_80_columns():
+    told = replace(ROWS[0], left_seconds=None, staleness=1.25)
+
+    assert "process step samples/s loss AUC waits ahead stale state" in painted_words(80, [told, ROWS[2]])
+
+
+def painted_words(width, rows):
+    return " ".join(painted(width, rows).split())
+
+
+def test_staleness_is_said_in_lines():
+    assert "12 steps ahead, staleness 1.2, 01:30 left" in in_words(replace(ROWS[0], staleness=1.25))
+
+
+def test_a_heading_that_is_too_long_is_cut_between_its_parts():
+    lines = picture.heading_line(heading("train.py", 75, ROWS), 60).plain.splitlines()
+    assert lines == ["train.py · 01:15 · 5,432 samples/s · loss nan · AUC 0.7912", "50% of the pass done, 01:30 left"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "00:00"), (3599, "59:59"), (3600, "1h00m"), (86399, "23h59m"), (86400, "1d00h"), (86400 * 99, "99d00h")],
+)
+def test_how_long_something_runs_takes_six_characters(seconds, text):
+    assert age(seconds) == text
 
 
 def test_what_no_worker_tells_has_no_column():

@@ -86,7 +86,7 @@ def test_one_picture_fits_80_columns_and_has_no_colour(job):
     assert re.search(r"train\.py · \d\d:\d\d · [\d,]+ samples/s · loss \d\.\d{4} · AUC 0\.7500", done.stdout)
     for name in ("server 0", "server 1", "worker 0", "worker 1"):
         assert re.search(rf"^ ?{name} +\d", done.stdout, re.MULTILINE), done.stdout
-    assert re.search(r"server +rows +memory .*pulls/s +pushes/s .*p99 ", done.stdout)
+    assert re.search(r"server +rows +memory .*pull/s +push/s +p50 +p99 +in/s +out/s", done.stdout)
     assert re.search(r"process +step +samples/s +loss +AUC +waits", done.stdout)
     assert re.search(r"hot keys 7 \d", done.stdout)
     assert "shards " in done.stdout

@@ -220,7 +220,9 @@ def test_what_is_made_in_time_is_shown(job):
 
 def test_it_asks_from_anywhere_with_the_secret(job, tmp_path):
     worker = next(row for row in json.loads(top(job, "--json", "--once").stdout)["workers"])["note"]["pid"]
-    environment = dict(entry.split("=", 1) for entry in Path(f"/proc/{worker}/environ").read_text().split("\0") if entry)
+    environment = dict(
+        entry.split("=", 1) for entry in Path(f"/proc/{worker}/environ").read_text().split("\0") if entry
+    )
     servers = environment["PADDLE_PSERVERS_IP_PORT_LIST"]
     settings = {name: environment[name] for name in ("FLOTA_SECRET", "FLOTA_SECRET_FILE") if name in environment}
     done = trace(job, f"--servers={servers}", "--steps=2", folder=tmp_path, **settings)

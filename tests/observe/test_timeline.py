@@ -1,5 +1,6 @@
 """Where the time of a step goes, and steps that are traced."""
 
+import itertools
 import threading
 import time
 
@@ -174,7 +175,7 @@ def test_threads_that_step_have_steps_of_their_own():
     assert len({event.ident for event in steps}) == 2
     for thread in {event.ident for event in steps}:
         mine = sorted((e for e in steps if e.ident == thread), key=lambda event: event.began)
-        for one, other in zip(mine, mine[1:], strict=False):
+        for one, other in itertools.pairwise(mine):
             assert one.began + one.seconds <= other.began + 1e-9
 
 

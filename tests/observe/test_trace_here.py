@@ -53,7 +53,8 @@ def train():
         case "files":
             open("part", "w").writelines(f"1 {n} 1 0.5\\n" for n in range(64 * 30))
             dataset = QueueDataset()
-            dataset.init(batch_size=64, use_var=[Slot("key"), Slot("label", dtype="float32")], pipe_command="cat")
+            slots = [Slot("key", (1,)), Slot("label", (1,), dtype="float32")]
+            dataset.init(batch_size=64, use_var=slots, pipe_command="cat")
             dataset.set_filelist(["part"])
             for batch in dataset:
                 step((batch["key"].reshape(-1, 1).repeat(1, 3), batch["label"].reshape(-1)))

@@ -1,5 +1,6 @@
 """Trace files as viewers want them: what chrome://tracing and Perfetto read, checked event by event."""
 
+import itertools
 import json
 from collections import defaultdict
 
@@ -26,8 +27,10 @@ def load(path):
             continue
         assert event["ph"] == "X"
         assert event["cat"] in PARTS | {"step"}
-        assert isinstance(event["ts"], int) and event["ts"] >= 0
-        assert isinstance(event["dur"], int) and event["dur"] >= 0
+        assert isinstance(event["ts"], int)
+        assert event["ts"] >= 0
+        assert isinstance(event["dur"], int)
+        assert event["dur"] >= 0
         tracks[event["pid"], event["tid"]].append(event)
     assert set(tracks) <= named
     assert {pid for pid, _ in tracks} <= processes
@@ -84,7 +87,7 @@ def check_steps(events):
             part: spent for part, spent in sums.items() if spent
         }
         parts |= {span["cat"] for span in spans}
-    for (one, _), (other, _) in zip(steps, steps[1:], strict=False):
+    for (one, _), (other, _) in itertools.pairwise(steps):
         assert one["ts"] + one["dur"] <= other["ts"]
         assert one["args"]["step"] < other["args"]["step"]
     return parts

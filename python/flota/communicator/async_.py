@@ -12,6 +12,7 @@ from flota.communicator.receiving import DenseReceiver
 from flota.communicator.remote import RemoteTables
 from flota.communicator.returning import StepsAlone, Way
 from flota.communicator.sending import SendQueue
+from flota.communicator.staleness import OwnStaleness
 from flota.nn.transfer import to_host
 from flota.strategy import Async
 
@@ -41,13 +42,17 @@ class AsyncCommunicator(StepsAlone):
         # Dense gradients go out and parameters come back in one go at the end of each step, unless the mode would have
         # them merged, or received less often, beside the steps, or after others have finished theirs.
         self._dense_in_step = self._queue.in_order and self._receiver.in_step and self._clock is None
+        self._own = OwnStaleness(tables) if self._queue.in_order and self._receiver.in_step else None
         tables.begin()
         self._way = Way(tables, optimizer, rejoined)
 
     def step(self, optimizer: DistributedOptimizer) -> None:
         if self._way.passes():
             return
+        before = None if self._own is None else self._own.before()
         self._send(optimizer)
+        if before is not None and self._own is not None:
+            self._own.after(before)
         self._way.note(self._under_way())
 
     def stepped(self) -> None:

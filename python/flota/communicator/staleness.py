@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import torch
+
 from flota.client import ServerStatistics
+from flota.communicator.remote import RemoteTables
+from flota.standing import worker as standing
+
+_EVERY = 16  # steps
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,29 @@ class Staleness(TableStaleness):
     """The same of all tables together, and by table. Only async training has any to tell of."""
 
     tables: Mapping[str, TableStaleness] = field(default_factory=dict)
+
+
+class OwnStaleness:
+    """How stale this worker's own gradients are, by a sample of its steps: as far as the servers' dense parameters have
+    moved in a step, beside by its own push. For a mode whose steps push once and then take what servers have."""
+
+    def __init__(self, tables: RemoteTables) -> None:
+        self._tables = tables
+        self._step = 0
+
+    def before(self) -> torch.Tensor | None:
+        """Before a step's gradients are sent; None: it is none of the sample."""
+        self._step += 1
+        return self._tables.seen.numbers.clone() if self._step % _EVERY == 0 else None
+
+    def after(self, before: torch.Tensor | None) -> None:
+        if before is None:
+            return
+        moved = (self._tables.seen.numbers - before)[before > 0]
+        pushed = moved[moved != 0]  # parameters that nobody trains stay where they are
+        # A server that was started again may count anew.
+        if pushed.numel() and int(pushed.min()) > 0:
+            standing.measured_staleness(float(pushed.double().mean()) - 1)
 
 
 def staleness_of(servers: Iterable[ServerStatistics]) -> Staleness:

@@ -10,6 +10,8 @@ from typing import Any
 from flota.launch.rows import Row
 from flota.launch.saying import clock
 
+PART = " · "  # between the parts of a heading
+
 
 def number(value: float | None, form: str) -> str:
     if value is None:
@@ -44,10 +46,11 @@ COLUMNS = (
     Column("step", lambda row: row.step, _steps, 7),
     Column("samples/s", lambda row: row.samples_per_second, lambda value: number(value, ",.0f"), 9),
     Column("loss", lambda row: row.loss, lambda value: number(value, ".4f"), 6),
-    Column("AUC", lambda row: row.auc, lambda value: number(value, ".4f"), 6, 4, "AUC {}"),
-    Column("waits", lambda row: row.waits, lambda value: number(value, ".0%"), 5, 2, "waits {}"),
+    Column("AUC", lambda row: row.auc, lambda value: number(value, ".4f"), 6, 5, "AUC {}"),
+    Column("waits", lambda row: row.waits, lambda value: number(value, ".0%"), 5, 3, "waits {}"),
     Column("ahead", lambda row: row.in_flight, _steps, 5, 1, "{} steps ahead"),
-    Column("left", lambda row: row.left_seconds, _clock, 5, 3, "{} left"),
+    Column("stale", lambda row: row.staleness, lambda value: number(value, ".1f"), 5, 2, "staleness {}"),
+    Column("left", lambda row: row.left_seconds, _clock, 5, 4, "{} left"),
 )
 
 
@@ -89,4 +92,4 @@ def heading(title: str, elapsed: float, rows: Sequence[Row]) -> str:
     done = [row.done for row in training if row.done is not None]
     if left and done:
         parts.append(f"{min(done):.0%} of the pass done, {clock(max(left))} left")
-    return " · ".join(parts)
+    return PART.join(parts)

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flota.launch.columns import COLUMNS, Column, chosen
+from flota.launch.columns import COLUMNS, PART, Column, chosen
 from flota.launch.rows import Row
 
 _NARROW = 100  # columns, below which a table has no lines between its own
@@ -39,11 +39,18 @@ def launch(title: str, rows: Sequence[Row], lines: Iterable[str], *, width: int,
     """What a launch shows: at most ``room`` of its processes, and the end of a log."""
     table = processes(rows, width=width, room=room)
     tail = [Text.from_ansi(line, no_wrap=True, overflow="ellipsis", style="dim") for line in lines]
-    return Group(heading_line(title), table, *tail)
+    return Group(heading_line(title, width), table, *tail)
 
 
-def heading_line(text: str) -> Text:
-    return Text(text, style="bold", no_wrap=False)
+def heading_line(text: str, width: int) -> Text:
+    """In as many lines as it takes, none of which ends within one of its parts."""
+    lines: list[str] = []
+    for part in text.split(PART):
+        if lines and len(lines[-1]) + len(PART) + len(part) <= width:
+            lines[-1] += PART + part
+        else:
+            lines.append(part)
+    return Text("\n".join(lines), style="bold")
 
 
 def processes(rows: Sequence[Row], *, width: int, room: int) -> Table:
@@ -52,7 +59,7 @@ def processes(rows: Sequence[Row], *, width: int, room: int) -> Table:
     table.add_column("process", no_wrap=True)
     names = max((len(row.name) for row in rows), default=0)
     gap = gap_of(width)
-    columns = chosen(COLUMNS, [row for row in rows if row.is_worker], width - names - _STATE - 2 * gap, gap)
+    columns = chosen(COLUMNS, [row for row in rows if row.is_worker], room_of(width) - names - _STATE, gap)
     add_columns(table, columns)
     table.add_column("state", overflow="fold", min_width=min(_STATE, max(4, width - names)))
     for row in rows[:room]:
@@ -75,6 +82,11 @@ def grid(width: int) -> Table:
 def gap_of(width: int) -> int:
     """Columns of the terminal that each column of a table takes beside its text."""
     return 2 if width < _NARROW else 3
+
+
+def room_of(width: int) -> int:
+    """Columns of the terminal that there are for a table's text, and its columns' gaps, beside its first and last."""
+    return width - 2 if width < _NARROW else width - 2 * gap_of(width) - 1
 
 
 def add_columns(table: Table, columns: Iterable[Column]) -> None:

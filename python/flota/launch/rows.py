@@ -33,6 +33,8 @@ class Row:
     left_seconds: float | None = None
     restarts: int = 0
     log: str = ""  # its file, where that is on this host
+    staleness: float | None = None  # pushes of others between what its gradients are computed from and them
+    lease: str = ""  # the pieces of the data that it has
 
 
 class Shown(Protocol):
@@ -86,6 +88,7 @@ class Job:
                     row, step=worker.step, samples_per_second=worker.samples_per_second, loss=worker.loss,
                     auc=told.get("auc"), waits=told.get("waits"), done=told.get("done"),
                     left_seconds=told.get("left_seconds"), in_flight=None if flying is None else round(flying),
+                    staleness=told.get("staleness"),
                 )  # fmt: skip
             rows.append(row)
         return rows

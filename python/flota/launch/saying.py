@@ -28,6 +28,15 @@ def show(text: str, *, error: bool = False) -> None:
         pass
 
 
+def age(seconds: float) -> str:
+    """In at most six characters, for what may run for months: 59:59, 3h05m, 4d03h."""
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return clock(seconds)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+
+
 def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -148,4 +148,6 @@ def _row(worker: Worker, told: Mapping[str, Any] | None) -> Row:
         left_seconds=note.get("left_seconds") if running and not worker.silent else None,
         restarts=int(told["restarts"]) if told is not None else 0,
         log=str(told["log"]) if told is not None else "",
+        staleness=note.get("staleness"),
+        lease=str(note.get("lease") or "") if running else "",
     )  # fmt: skip

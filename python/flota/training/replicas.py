@@ -18,8 +18,8 @@ import torch
 from flota.communicator.optimizer import DistributedOptimizer
 from flota.nn.prefetch import source_of
 from flota.nn.table import TableParameter
-from flota.training.outcome import Loss, Outcome
 from flota.timeline import span
+from flota.training.outcome import Loss, Outcome
 from flota.training.trainer import ModelTrainer, Times
 
 

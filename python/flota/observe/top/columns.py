@@ -62,14 +62,14 @@ def _worst(server: Server, kinds: tuple[str, ...], what: str) -> float | None:
 SERVERS = (
     Column("rows", lambda server: server.rows, short, 5),
     Column("memory", lambda server: server.memory_bytes, size, 6),
-    Column("cpu", lambda server: server.cpu_share, lambda value: number(value, ".0%"), 4, 6),
-    Column("pulls/s", lambda server: _sum(server, _PULLS, "per_second"), short, 7),
-    Column("pushes/s", lambda server: _sum(server, _PUSHES, "per_second"), short, 8),
-    Column("p50", lambda server: _worst(server, ("pull",), "p50"), seconds, 6, 5),
+    Column("cpu", lambda server: server.cpu_share, lambda value: number(value, ".0%"), 4, 5),
+    Column("pull/s", lambda server: _sum(server, _PULLS, "per_second"), short, 6),
+    Column("push/s", lambda server: _sum(server, _PUSHES, "per_second"), short, 6),
+    Column("p50", lambda server: _worst(server, ("pull",), "p50"), seconds, 6, 8),
     Column("p99", lambda server: _worst(server, ("pull",), "p99"), seconds, 6, 9),
     Column("push p99", lambda server: _worst(server, ("push",), "p99"), seconds, 8, 3),
-    Column("in B/s", lambda server: _sum(server, None, "bytes_in_per_second"), size, 6, 8),
-    Column("out B/s", lambda server: _sum(server, None, "bytes_out_per_second"), size, 7, 7),
+    Column("in/s", lambda server: _sum(server, None, "bytes_in_per_second"), size, 5, 7),
+    Column("out/s", lambda server: _sum(server, None, "bytes_out_per_second"), size, 5, 6),
     Column("clients", lambda server: server.connections, short, 7, 2),
 )
 

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flota.launch.columns import chosen, heading
-from flota.launch.picture import add_columns, coloured, gap_of, grid, processes
-from flota.launch.saying import clock
+from flota.launch.picture import add_columns, coloured, gap_of, grid, heading_line, processes, room_of
+from flota.launch.rows import Row
+from flota.launch.saying import age
 from flota.observe.sight import Server, Sight
 from flota.observe.top.columns import SERVERS, TABLES, heat, hot_keys
 from flota.observe.whole import WholeTable, tables, with_dense_as_one, workers
@@ -50,11 +51,11 @@ def of_job(title: str, sight: Sight, told: Sequence[Mapping[str, Any]], frame: F
     room = frame.rows(len(found))
     elapsed = max((server.uptime for server in sight.servers if server.alive), default=0.0)
     parts: list[RenderableType] = [
-        Text(heading(title, elapsed, rows), style="bold"),
+        heading_line(heading(title, elapsed, rows), frame.width),
         _servers(sight.servers, told, frame.width, room),
     ]
     if rows:
-        parts += [Text(), processes(rows, width=frame.width, room=room)]
+        parts += [Text(), processes(rows, width=frame.width, room=room), *_leases(rows)]
     else:
         parts.append(Text("no worker has told how it does yet", style="dim"))
     if found:
@@ -70,7 +71,7 @@ def _servers(servers: Sequence[Server], told: Sequence[Mapping[str, Any]], width
     table.add_column("server", no_wrap=True)
     gap = gap_of(width)
     names = max(len(_name(server)) for server in servers)
-    columns = chosen(SERVERS, servers, width - names - len("up 00:00") - 2 * gap, gap)
+    columns = chosen(SERVERS, servers, room_of(width) - names - len("up 00:00"), gap)
     add_columns(table, columns)
     table.add_column("state", overflow="fold", min_width=8)
     # Those that are away are what one looks for.
@@ -88,10 +89,16 @@ def _name(server: Server) -> str:
 
 def _state(server: Server, told: str) -> str:
     if server.alive:
-        return f"up {clock(server.uptime)}" + (f", {told}" if told not in ("", "running") else "")
+        return f"up {age(server.uptime)}" + (f", {told}" if told not in ("", "running") else "")
     if told not in ("", "running"):
         return told
     return f"away: {server.error}" if server.error else "not asked yet"
+
+
+def _leases(rows: Sequence[Row]) -> list[RenderableType]:
+    """Which pieces of the data each worker has."""
+    held = [f"{row.name} {row.lease}" for row in rows if row.lease]
+    return [Text(f"leases: {'; '.join(held)}", no_wrap=True, overflow="ellipsis")] if held else []
 
 
 def _tables(found: Sequence[WholeTable], width: int) -> Table:
