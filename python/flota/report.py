@@ -9,10 +9,10 @@ A report is one small JSON datagram to the Unix socket that ``FLOTA_REPORT`` nam
 
 ``auc``, ``done``, ``left_seconds``, ``waits``, ``in_flight`` and ``staleness`` come beside them as far as they are
 known (see ``flota.standing``). ``samples`` is the sum so far and ``time`` the system's monotonic clock at that step. A
-loss that JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``;
-``"finished": true`` comes with the last one. ``"coming": true`` comes from a worker that joins a job that ran without it, ``"joined": true``
-once it is where the others are, and ``"left": true`` from one that the job goes on without. ``"may_pass": true`` comes
-from a worker that ends because of a server or a disk: another start may fare better.
+loss that JSON has no number for is null, beside ``"loss_is_nan": true`` or ``"loss_is_infinite": true``; ``"finished":
+true`` comes with the last one. ``"coming": true`` comes from a worker that joins a job that ran without it,
+``"joined": true`` once it is where the others are, and ``"left": true`` from one that the job goes on without.
+``"may_pass": true`` comes from a worker that ends because of a server or a disk: another start may fare better.
 
 Reporting a step never waits and never disturbs training: a report for which there is no room is dropped, and a launcher
 that is gone is not looked for again. Without ``FLOTA_REPORT`` a call costs next to nothing.
