@@ -47,6 +47,11 @@ CHECKED: dict[tuple[str, str], Checked] = {
     ("docs/launching.md", "flota scale --workers 3"): Checked(
         "docs/elastic.md is run", (flags_are_taken,), "tests/launch/test_scaling.py::test_of_two_scales_at_once_the_later_holds"
     ),
+    ("docs/observing/top.md", "flota top"): Checked(
+        "it shows a job until it is ended; the next block, which is run, ends by itself",
+        (flags_are_taken,),
+        "tests/launch/test_top.py::test_it_attaches_from_anywhere_with_the_secret",
+    ),
     ("docs/scale.md", "python benchmarks/scale_model.py --costs costs.json"): Checked(
         "it measures for minutes", (scripts_take_their_flags,)
     ),

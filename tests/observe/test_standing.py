@@ -106,3 +106,15 @@ def test_a_note_fits_its_place(worker):
     worker.measured(**{f"{'m' * 500}{number}": 1 / 3 for number in range(32)})
     assert len(json.dumps(worker.note())) < 16 << 10
     assert standing.worker is not worker
+
+
+def test_staleness_is_that_of_the_last_seconds(worker, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert "staleness" not in worker.note()
+    for second in range(40):
+        clock[0] += 1.0
+        worker.measured_staleness(1.0 if second < 20 else 3.0)
+        note = worker.note()
+    assert note["staleness"] == 3.0
+    assert worker.brief()["staleness"] == 3.0

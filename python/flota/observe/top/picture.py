@@ -97,8 +97,9 @@ def _state(server: Server, told: str) -> str:
 
 def _leases(rows: Sequence[Row]) -> list[RenderableType]:
     """Which pieces of the data each worker has."""
-    held = [f"{row.name} {row.lease}" for row in rows if row.lease]
-    return [Text(f"leases: {'; '.join(held)}", no_wrap=True, overflow="ellipsis")] if held else []
+    # Without the pass: its name is a number that says nothing to people, and all are in the same.
+    held = [f"{row.name}: {row.lease.rpartition(': ')[2]}" for row in rows if row.lease]
+    return [Text(f"leases {' · '.join(held)}", no_wrap=True, overflow="ellipsis")] if held else []
 
 
 def _tables(found: Sequence[WholeTable], width: int) -> Table:
