@@ -24,6 +24,7 @@ from flota.observe.trace.notes import read
 
 MOST_UNNAMED = 16  # workers that are asked where none are named: more is nothing that a person looks at
 _EVERY = 0.2  # seconds between two looks for answers
+_LOOK = 1.0  # and between two looks at how all are: workers tell it once a second
 _AGAIN = 2.0  # seconds after which the wish is said again
 _MARGIN = 3.0  # seconds that the workers' answers may take, of the whole
 _MILLISECOND = 0.001  # server 0 tells ages in them
@@ -56,7 +57,7 @@ def gather(
             raise ServerUnavailable(f"server 0, which knows the workers, does not answer: {before.servers[0].error}")
         found = _chosen(before, workers)
         wish = _Wish(servers, steps, found.asked, until, int(answer_time * 1000))
-        seen = before
+        seen, looked = before, time.monotonic()
         while set(found.asked) - set(found.heard) and time.monotonic() < until:
             wish.say()
             wish.hear(found)
@@ -64,9 +65,11 @@ def gather(
                 wish.hear(found)
                 break
             time.sleep(_EVERY)
+            if time.monotonic() - looked > _LOOK:
+                seen, looked = looker.look(), time.monotonic()
+        if late := [worker for worker in found.asked if worker not in found.heard]:
             seen = looker.look()
-        late = [worker for worker in found.asked if worker not in found.heard]
-        found.missing = {worker: _why(worker, before, seen) for worker in late}
+            found.missing = {worker: _why(worker, before, seen) for worker in late}
         found.servers = beside.look().servers
     return found
 
