@@ -106,10 +106,7 @@ def test_a_copy_that_gets_stuck_ends_with_the_host_s_name(cluster, tmp_path):
         assert launch.wait(60) == 1, launch.output
     finally:
         cluster.hosts.silence(cluster.hosts[1], False)
-    assert (
-        "nothing was started, for the package could not be copied:\n  h2: the connection broke: "
-        in launch.output
-    )
+    assert "nothing was started, for the package could not be copied:\n  h2: the connection broke: " in launch.output
     assert "  h1: " not in launch.output
     wait_until(lambda: not cluster.left(), 60)  # h2 hears of it, now that it is heard
 
