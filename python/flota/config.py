@@ -50,19 +50,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")  # the least first
 # All that says how traffic between hosts is protected.
 TLS_FILES = (TLS_CERTIFICATE, TLS_KEY, TLS_AUTHORITY, TLS_CLIENT_AUTHORITY)
 PROTECTION = (CERTS, CERTS_TEXT, *TLS_FILES, INSECURE)
+_HOW_DURABLE = (DURABLE_SYNC, SNAPSHOT_SECONDS, SNAPSHOT_MB, RECOVER_BEFORE_DAMAGE)
 # Settings of a job that mean the same on each of its hosts.
-_FORWARDED = (
-    TIMEOUT,
-    OBSERVE,
-    DURABLE_DIR,
-    DURABLE_SYNC,
-    SNAPSHOT_SECONDS,
-    SNAPSHOT_MB,
-    RECOVER_BEFORE_DAMAGE,
-    THREADS,
-    LOG_FORMAT,
-    LOG_LEVEL,
-)
+_FORWARDED = (TIMEOUT, OBSERVE, DURABLE_DIR, *_HOW_DURABLE, THREADS, LOG_FORMAT, LOG_LEVEL)
 # What it takes to ask a job's servers how they do: the secret, and what protects the traffic.
 LOOKING = (SECRET, *PROTECTION, ENDPOINTS_FILE)
 # What a command of the user's has no use for: it is given data, not the job.
@@ -148,6 +138,11 @@ def insecure() -> bool:
 def durable_folder() -> str:
     """The folder in which each server of the job keeps what must outlive it: ``FLOTA_DURABLE_DIR``, or nothing."""
     return os.environ.get(DURABLE_DIR, "")
+
+
+def how_durable() -> list[str]:
+    """Which variables say how servers keep what they hold, beside where."""
+    return [name for name in _HOW_DURABLE if os.environ.get(name, "") not in ("", "0")]
 
 
 def durable_sync() -> bool:

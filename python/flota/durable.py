@@ -42,9 +42,14 @@ class Durable:
 
 
 def from_environment(index: int, folder: str = "") -> Durable | None:
-    """How the environment wants server ``index`` to be kept, in this folder if one is given; None: not at all."""
+    """How the environment wants server ``index`` to be kept, in this folder if one is given; None: not at all. Refused
+    where it says how and not where."""
     of_job = config.durable_folder()
     if not folder and not of_job:
+        if said := config.how_durable():
+            raise InvalidArgument(
+                f"{', '.join(said)}: how a server keeps what it holds; say where by {config.DURABLE_DIR} (or --durable)"
+            )
         return None
     return Durable(
         folder or str(Path(of_job) / f"server-{index}"),

@@ -99,6 +99,7 @@ class Run:
         }
         (folder / "settings.json").write_text(json.dumps(settings))
         self._resumed = 0
+        self._said = 0  # characters of output, before the last launch
         self.may_miss = False  # a fault need not come
         self._eased = set()
         self._launcher = None
@@ -139,6 +140,7 @@ class Run:
             outcome.error = f"it does not end well: status {status}: {self._output()[-1500:]}"
 
     def _launch(self, arguments, deadline):
+        self._said = len(self._output())
         command = [sys.executable, "-m", "flota.launch", "--log_dir", str(self.folder / "log"), "--view", "plain"]
         with (self.folder / "output").open("ab") as output:
             self._launcher = subprocess.Popen(
@@ -179,7 +181,8 @@ class Run:
         return None
 
     def _output(self):
-        return (self.folder / "output").read_text(errors="replace")
+        file = self.folder / "output"
+        return file.read_text(errors="replace") if file.exists() else ""
 
     @property
     def deaths(self):
@@ -192,9 +195,11 @@ class Run:
         return lines[-1][:300] if lines else ""
 
     def _names_a_victim(self):
-        text = self._output()
-        logs = "".join(log.read_text(errors="replace")[-4000:] for log in (self.folder / "log").glob("*log.*"))
-        return any(fault.victim in text + logs for fault in self.faults)
+        """Whether what the last launch says of its failure names who it was. Its other lines name everybody."""
+        lines = self._output()[self._said :].splitlines()
+        first = next((number for number, line in enumerate(lines) if line.startswith("flota launch: ")), len(lines))
+        told = [line for line in lines[first:] if not line.startswith(("flota launch: stopping", "INFO "))]
+        return any(fault.victim in line for fault in self.faults for line in told)
 
     def _pids(self):
         return [int(file.read_text()) for file in (self.folder / "pids").glob("[!.]*")]

@@ -38,6 +38,19 @@ def test_recovery_is_measured_whatever_the_moment(tmp_path, victim, steps, secon
     assert measured(tmp_path / "job", victim, moved, begin + 3) == pytest.approx(seconds, abs=0.5)
 
 
+@pytest.mark.parametrize(("told", "names"), [("server 1 (127.0.0.1:7) does not answer", True), ("no room", False)])
+def test_a_job_that_ends_names_who_it_was_where_it_says_why(tmp_path, told, names):
+    run = Run(tmp_path / "job", [], "async", faults=[Fault("server 1", "push", "stop", "worker 1")])
+    (tmp_path / "job" / "output").write_text(
+        "INFO launch] server 1 was killed by SIGKILL; starting it again in 1 s\n"
+        "flota launch: worker 0 (pid 5) ended with exit status 1, after 9 s; log/workerlog.0 ends:\n"
+        f"    flota.errors.DeadlineExceeded: {told}\n"
+        "flota launch: stopping server 0, server 1\n"
+        "INFO launch] what the servers have is in log/durable of server 1\n"
+    )
+    assert run._names_a_victim() is names
+
+
 def test_a_schedule_that_breaks_off_is_told_with_its_seed_and_the_others_are_run(monkeypatch, capsys):
     def break_off(seed, folder):
         if seed == 4:

@@ -243,6 +243,17 @@ def test_settings_without_a_folder_are_refused():
         LocalCluster(arguments=["--snapshot_mb", "1"]).start()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DURABLE_SYNC", "1"), ("SNAPSHOT_SECONDS", "20"), ("SNAPSHOT_MB", "1"), ("RECOVER_BEFORE_DAMAGE", "1")],
+)
+def test_an_environment_that_says_how_and_not_where_is_refused(monkeypatch, name, value):
+    monkeypatch.setenv(f"FLOTA_{name}", value)
+    with pytest.raises(InvalidArgument, match=f"FLOTA_{name}: .* say where by FLOTA_DURABLE_DIR"):
+        keep_server(_core.ServerOptions())
+    assert from_environment(0, "/data/mine") is not None
+
+
 def test_the_environment_says_where_and_how_the_servers_of_a_script_are_kept(monkeypatch):
     assert from_environment(0) is None
     monkeypatch.setenv("FLOTA_DURABLE_DIR", "/data/job")

@@ -168,6 +168,14 @@ def test_servers_are_told_where_and_how_to_keep_what_they_have(start):
     assert "durable_sync: True\nsnapshot_mb: 64.0\nsnapshot_seconds: 2.5\n" in launch.output
 
 
+def test_without_durable_state_no_process_is_told_how_to_keep_it(start):
+    launch = start(JOB, "--server_num=2", "--no_durable", FLOTA_DURABLE_DIR="x", FLOTA_SNAPSHOT_MB="7")
+    assert launch.wait() == 0, launch.output
+    for name in ("server.0", "worker.0"):
+        told = starts(launch, name)[0]
+        assert [told["FLOTA_DURABLE_DIR"], told["FLOTA_SNAPSHOT_MB"]] == ["", ""]
+
+
 # --- what is refused ---
 
 

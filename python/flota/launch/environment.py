@@ -84,10 +84,11 @@ def asking_environment(servers: Iterable[Endpoint]) -> dict[str, str]:
 
 
 def durable_environment(arguments: Arguments, member: Member, folder: Path | None) -> dict[str, str]:
-    """Where and how a server keeps what it has. Other processes are told of no folder, also where the launcher was: a
-    server that a worker starts for itself is none of the job's."""
+    """Where and how a server keeps what it has. Other processes are told neither, also where the launcher was: a server
+    that a worker starts for itself is none of the job's."""
     if member.role != "server" or folder is None:
-        return {config.DURABLE_DIR: ""} if config.durable_folder() else {}
+        told = [config.DURABLE_DIR] if config.durable_folder() else []
+        return dict.fromkeys([*told, *config.how_durable()], "")
     settings = {config.DURABLE_DIR: str(folder.resolve())}
     if arguments.durable_sync:
         settings[config.DURABLE_SYNC] = "1"
