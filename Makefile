@@ -42,12 +42,13 @@ build/sources.txt: FORCE
 
 # --- use ---
 
-demo: $(PACKAGE) ## train wide & deep with one server and two workers (ARGS="--mode sync")
-	@$(BIN)/flota launch --server_num=1 --worker_num=2 --log_dir=build/demo examples/wide_and_deep.py $(ARGS)
+demo: $(PACKAGE) ## train wide & deep with one server and two workers, and show it on a page (ARGS="--mode sync")
+	@$(BIN)/flota launch --server_num=1 --worker_num=2 --log_dir=build/demo --dashboard examples/wide_and_deep.py $(ARGS)
 	@printf '\n%s\n' "$$(grep '^test AUC' build/demo/workerlog.0)"
 	@printf 'next: %s\n      %s\n      %s\n' \
 	  'the logs of each process are in build/demo' \
 	  'make demo ARGS="--mode sync", or "--mode geo": the other modes' \
+	  'make demo ARGS="--epochs 100": time to look around on its page (Ctrl-C ends it)' \
 	  'examples/README.md: this and other examples, alone and with servers; README.md: all the rest'
 
 docs: $(DEPS) ## build the documentation's site in build/site; a page or link that is wrong is an error (ARGS=serve: shows it)
