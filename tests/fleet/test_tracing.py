@@ -106,11 +106,14 @@ def test_who_is_not_asked_does_nothing(tracer):
     assert told(tracer) is None
 
 
+WRONG = ({"steps": 0}, {"steps": 1001}, {"steps": "many"}, {"workers": 5}, {"seconds": -1}, {"seconds": None})
+
+
 @pytest.mark.parametrize(
     "note",
     [
         b"", b"no JSON", b"{}", b"[]", b"null", b'{"trace": 5}', b'{"trace": {"id": "a"}}', b"[" * 3000,
-        wish(steps=0), wish(steps=1001), wish(steps="many"), wish(workers=5), wish(seconds=-1), wish(seconds=None),
+        *(wish(until=4e9, **wrong) for wrong in WRONG),
         b'{"until": 0, "trace": {"id": "a", "steps": 1e999}}', b'{"profile": {"id": "a"}, "until": 5}',
     ],
 )  # fmt: skip

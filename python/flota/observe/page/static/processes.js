@@ -21,7 +21,7 @@ const COLUMNS = {
     { title: "waits", text: (one) => format.share(one.waits) },
     { title: "pass", kind: "low", text: (one) => format.share(one.done), any: (one) => one.done !== null },
     { title: "memory", kind: "mid", text: (one) => format.bytes(one.memory) },
-    { title: "restarts", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
+    { title: "restarts", kind: "mid", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
     pid, log,
   ],
   servers: [
@@ -33,7 +33,7 @@ const COLUMNS = {
     { title: "pushes/s", kind: "low", text: (one) => format.count(one.pushes) },
     { title: "pull p99", kind: "low", text: (one) => format.seconds(one.p99) },
     { title: "clients", kind: "low", text: (one) => format.whole(one.clients) },
-    { title: "restarts", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
+    { title: "restarts", kind: "mid", text: (one) => String(one.restarts), any: (one) => one.restarts > 0 },
     pid, log,
   ],
 };
