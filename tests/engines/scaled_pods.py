@@ -1,7 +1,7 @@
 """A user's script for the test of workers that come and go as pods: each sample is a key, whose gradient is 1.
 
-Each pod makes the same data for itself. Batches are slow until there have been three workers and are two again; then the
-job goes on for some seconds, in which who has asked for two hears of it.
+Each pod makes the same data for itself. Batches are slow until there have been three workers and are two again; then
+the job goes on for some seconds, in which who has asked for two hears of it.
 """
 
 import time
