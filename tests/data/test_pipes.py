@@ -270,7 +270,7 @@ def test_a_command_that_fails_is_skipped_and_counted(raw, dataset, numbers, capf
 def test_what_a_command_says_is_told_although_it_ends_well(raw, dataset, numbers, capfd):
     assert numbers(dataset(raw[:1], pipe_command=f"echo deprecated >&2; {SHELL}")) == [*range(40)]
     told = capfd.readouterr().err
-    assert f"on {raw[0]} has ended well; the end of its standard error:\ndeprecated" in told
+    assert f"on {raw[0]} has ended well; the end of its standard error:\nflota: deprecated" in told
 
 
 def test_a_packed_file_that_is_cut_short_is_an_error_however_well_the_command_ends(write, dataset, numbers, capfd):

@@ -52,6 +52,12 @@ def test_what_comes_before_the_first_lookup_is_reading_where_nothing_is_known_of
     assert second.parts == {"read": 20, "pull": 10, "forward": 10, "backward": 0, "push": 10, "wait": 0}
 
 
+def test_a_batch_that_lay_ready_was_read_in_no_time():
+    (step,) = steps_of(trace(events=[["step", 0, 100, 0], ["read", 0, 0, 0], ["pull", 50, 10, 0]]))
+    assert not step.guessed
+    assert (step.parts["read"], step.parts["forward"]) == (0, 90)
+
+
 def test_where_something_is_computed_before_the_first_lookup_it_is_no_reading():
     (step,) = steps_of(trace(events=[["step", 0, 100, 0], ["backward", 10, 10, 0], ["pull", 50, 10, 0]]))
     assert (step.parts["read"], step.parts["forward"]) == (0, 80)

@@ -20,7 +20,7 @@ def train(program):
         label = static.data("label", [None, 1], "float32")
         for name in inputs.get("inputs", ()):
             static.data(name, [None, 1], "float32")
-        rows = static.nn.sparse_embedding(ids, [IDS, 3], entry=entry, param_attr=paddle.ParamAttr(name="rows"))
+        rows = static.nn.sparse_embedding(ids, [IDS, 3], entry=entry, param_attr=paddle.ParamAttr(name="entries"))
         logit = paddle.sum(rows, axis=[1, 2], keepdim=False).reshape([-1, 1])
         loss = paddle.mean(paddle.nn.functional.binary_cross_entropy_with_logits(logit, label))
         fleet.init()
@@ -69,7 +69,7 @@ def test_shows_and_clicks_decide_what_goes(train):
         found = step([[1, 2], [3, 4]], show=[1, 1], click=[1, 0])
     assert (found != 0).all()
     # Scores: 5 of 1 and 2, 0.5 of 3 and 4, which are below 0.8.
-    table = static.global_scope().values["rows"].bound().table
+    table = static.global_scope().values["entries"].bound().table
     fleet.shrink()
     assert table.rows == 2
     step([1, 2], show=[1], click=[0])
@@ -84,7 +84,7 @@ def test_a_program_without_these_inputs_is_told(train):
 def test_rows_that_were_not_trained_for_long_go(train):
     step = train(None)
     step([1, 2])
-    table = static.global_scope().values["rows"].bound().table
+    table = static.global_scope().values["entries"].bound().table
     fleet.shrink(2)
     step([3, 4])
     fleet.shrink(2)

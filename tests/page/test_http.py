@@ -1,5 +1,6 @@
 """What the page answers to whom, over HTTP: real servers, a real page, no browser."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -158,7 +159,8 @@ def test_silent_strangers_keep_nobody_out_and_are_sent_away(page):
             strangers.append(socket.create_connection((address.hostname, address.port), timeout=20))
         assert page.get("/data/history").status == 200
         for stranger in strangers:
-            assert stranger.recv(1) == b""  # within its 20 s
+            with contextlib.suppress(ConnectionResetError):  # sent away before it was taken
+                assert stranger.recv(1) == b""  # within its 20 s
     finally:
         for stranger in strangers:
             stranger.close()

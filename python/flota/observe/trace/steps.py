@@ -63,7 +63,8 @@ def _taken_apart(whole: Span, spans: list[Span]) -> Step:
             outer.append(Span(span.part, span.began, end - span.began, span.thread))
         step.parts[span.part] = step.parts.get(span.part, 0) + end - span.began
         around.append((end, span.part))
-    reads_until = None if step.parts["read"] else _first_lookup(outer)
+    # A span of no length is one, too: the batch lay ready.
+    reads_until = None if any(span.part == "read" for span in spans) else _first_lookup(outer)
     at = whole.began
     for span in [*outer, Span("", whole.end, 0, whole.thread)]:
         if span.began > at:
