@@ -51,7 +51,7 @@ def test_a_cable_that_is_out_for_ten_seconds_costs_the_job_these_seconds(hosts, 
     # A step that was on its way, and none after it.
     assert all(steps_after(job, cut + 1)[1] == 0 for job in jobs.values())
     assert steps_after(jobs["sync"], cut + 1)[0] == 0
-    assert steps_after(jobs["async"], cut + 1)[0] > 100  # needs nobody
+    assert steps_after(jobs["async"], cut + 1)[0] > 20  # needs nobody
     hosts.mend(hosts[2])
     for job in jobs.values():
         job.wait_for_step(len(job.times(1)) + 20)
