@@ -11,6 +11,7 @@ from flota._core import Topic
 from flota.observe.looking import Looker, quantile
 from flota.rules import SGD
 from flota.testing import LocalCluster
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -23,15 +24,22 @@ def looker(cluster, **settings):
     return Looker(cluster.endpoints, secret=cluster.secret, **settings)
 
 
+def pulls_of(sight):
+    return [server.requests["pull"].count if "pull" in server.requests else 0 for server in sight.servers]
+
+
 def test_servers_tell_their_tables_and_how_fast_they_answer(cluster):
     client = cluster.client()
     table = client.create_sparse_table("users", dim=4, rule=SGD(lr=1.0))
     looks = looker(cluster)
     keys = np.arange(20_000)
     table.pull(keys)
-    looks.look()
+    wait_until(lambda: pulls_of(looks.look()) == [1, 1])
     for _ in range(5):
         table.pull(keys)
+    # A server counts a request when it has answered it: the client may be here sooner.
+    other = looker(cluster)
+    wait_until(lambda: pulls_of(other.look()) == [6, 6])
     sight = looks.look()
     assert [server.alive for server in sight.servers] == [True, True]
     assert sum(server.rows for server in sight.servers) == 20_000

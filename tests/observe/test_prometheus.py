@@ -20,6 +20,7 @@ from flota.prometheus.server import cumulative, server_counts
 from flota.prometheus.worker import WorkerCounts
 from flota.rules import SGD
 from flota.standing import Place, Standing
+from waiting import wait_until
 
 UNITS = ("_seconds", "_bytes", "_ratio", "_pushes")
 HAVE_NO_UNIT = {
@@ -120,6 +121,7 @@ def test_bounds_count_all_that_took_less():
 def test_labels_are_few(server, client):
     table = client.create_sparse_table("users", dim=4, rule=SGD(lr=1.0))
     table.pull(np.arange(50_000))
+    wait_until(lambda: 'kind="pull"' in shown(server))  # a request is counted when it has been answered
     first = shown(server)
     table.pull(np.arange(50_000, 100_000))
     assert samples(first).keys() == samples(shown(server)).keys()
