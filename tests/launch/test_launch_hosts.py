@@ -213,7 +213,7 @@ def test_a_port_in_use_ends_the_launch_before_anything_starts(start):
         (["--servers=127.0.0.1:high"], "--servers: 127.0.0.1:high: a port is a number between 1 and 65535"),
         (["--servers=127.0.0.1:70000"], "a port is a number between 1 and 65535"),
         (["--servers=:7001"], ":7001 is not host:port"),
-        (["--servers=127.0.0.1:7001", "--http_port=7001"], "--http_port=7001 is the port of a server or worker"),
+        (["--servers=127.0.0.1:7001", "--http_port=7001"], "--http_port=7001 is a port of the job already"),
         (["--gpus=0,fast"], "fast is neither a device's number nor its UUID"),
     ],
 )  # fmt: skip

@@ -45,6 +45,8 @@ def test_flags_win_over_the_environment(kept):
 
 
 def test_without_a_folder_there_is_nothing_to_say_about_it(kept):
-    assert kept(**HOW)[0] == ""
+    assert kept()[0] == ""
+    with pytest.raises(InvalidArgument, match="FLOTA_SNAPSHOT_MB.*: how a server keeps what it holds; say where"):
+        kept(**HOW)
     with pytest.raises(InvalidArgument, match="name the folder by --durable"):
-        kept("--recover_before_damage", **HOW)
+        kept("--recover_before_damage")
