@@ -85,8 +85,9 @@ def _line_of_server(told: dict[str, Any]) -> str:
     for kind in _REQUESTS:
         if kind in told:
             of = told[kind]
-            parts.append(f"{kind} {short(of['per_second'])}/s, p50 {seconds(of['p50'])}, p99 {seconds(of['p99'])}")
-    return f"server {told['server']}: " + ("; ".join(parts) or "nothing asked")
+            parts.append(f"{kind} {short(of['per_second'])}/s {seconds(of['p50'])}/{seconds(of['p99'])}")
+    # At most 76 columns, for servers of three digits.
+    return f"server {told['server']}: " + (f"{', '.join(parts)} (p50/p99)" if parts else "nothing asked")
 
 
 def _show(
