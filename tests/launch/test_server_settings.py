@@ -46,7 +46,7 @@ def test_flags_win_over_the_environment(kept):
 
 def test_without_a_folder_there_is_nothing_to_say_about_it(kept):
     assert kept()[0] == ""
-    with pytest.raises(InvalidArgument, match="FLOTA_SNAPSHOT_MB.*: how a server keeps what it holds; say where"):
+    with pytest.raises(InvalidArgument, match=r"FLOTA_SNAPSHOT_MB.*: how a server keeps what it holds; say where"):
         kept(**HOW)
     with pytest.raises(InvalidArgument, match="name the folder by --durable"):
         kept("--recover_before_damage")

@@ -212,7 +212,7 @@ def rests(job):
 
 
 def test_what_is_made_in_time_is_shown(job):
-    done = trace(job, "--steps=1000", "--timeout=3", "--json")
+    done = trace(job, "--steps=1000", "--timeout=8", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert all(0 < worker["steps"] <= 1000 for worker in told["workers"])
