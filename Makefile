@@ -45,7 +45,7 @@ build/sources.txt: FORCE
 demo: $(PACKAGE) ## train wide & deep with one server and two workers, and show it on a page (ARGS="--mode sync")
 	@$(BIN)/flota launch --server_num=1 --worker_num=2 --log_dir=build/demo --dashboard examples/wide_and_deep.py $(ARGS)
 	@printf '\n%s\n' "$$(grep '^test AUC' build/demo/workerlog.0)"
-	@printf 'next: %s\n      %s\n      %s\n' \
+	@printf 'next: %s\n      %s\n      %s\n      %s\n' \
 	  'the logs of each process are in build/demo' \
 	  'make demo ARGS="--mode sync", or "--mode geo": the other modes' \
 	  'make demo ARGS="--epochs 100": time to look around on its page (Ctrl-C ends it)' \
