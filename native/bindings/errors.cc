@@ -26,7 +26,7 @@ struct Name {
   const char* exception;
 };
 
-constexpr std::array<Name, 17> kNames = {{
+constexpr std::array<Name, 18> kNames = {{
     {ErrorCode::kInvalidArgument, "InvalidArgument"},
     {ErrorCode::kUnknownTable, "UnknownTable"},
     {ErrorCode::kTableMismatch, "TableMismatch"},
@@ -44,6 +44,7 @@ constexpr std::array<Name, 17> kNames = {{
     {ErrorCode::kCancelled, "ClientClosed"},
     {ErrorCode::kBusy, "ServerBusy"},
     {ErrorCode::kNoSpace, "DiskFull"},
+    {ErrorCode::kLost, "StateLost"},
 }};
 
 void raise_failure(const Error& error) {

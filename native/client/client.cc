@@ -11,7 +11,9 @@
 namespace flota {
 
 Client::Client(ClientOptions options)
-    : options_(std::move(options)), map_(ShardMap::even(static_cast<uint32_t>(options_.endpoints.size()))) {}
+    : options_(std::move(options)),
+      map_(ShardMap::even(static_cast<uint32_t>(options_.endpoints.size()))),
+      tally_(static_cast<uint32_t>(options_.endpoints.size())) {}
 
 Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Time time) {
   FLOTA_TRY(check_secret(options.secret));
@@ -225,24 +227,29 @@ Result<std::vector<std::vector<std::byte>>> Client::gather(const std::string& na
 Result<ChangedKeysByTable> Client::finish_step(const StepEnd& end, Time time) {
   ChangedKeysByTable changed;
   const std::string what = "finish step " + std::to_string(end.step);
-  FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
+  const StepTally::Finish told = tally_.finish(end.group, end.rank, end.step, end.leave);
+  const auto take = [&](auto bytes) -> Result<void> {
+    FLOTA_ASSIGN(FinishStepReply reply, FinishStepReply::decode(bytes));
+    for (const ChangedKeys& table : reply.tables) {
+      auto& keys = changed[table.table];
+      keys.insert(keys.end(), table.keys.begin(), table.keys.end());
+    }
+    return {};
+  };
+  const auto request = [&](uint32_t server) {
     Writer payload;
-    FinishStep{end.group, end.step,      end.count,      end.rank,    end.world, end.samples, wait_at_server(time),
-               end.leave, end.want_keys, options_.epoch, end.position}
+    FinishStep{end.group, end.step,      end.count,      end.rank,     end.world,    end.samples, wait_at_server(time),
+               end.leave, end.want_keys, options_.epoch, end.position, told.ordinal, server,      told.pushes}
         .encode(payload);
-    Call call = small_call(MessageKind::kFinishStep, payload, [&](auto bytes) -> Result<void> {
-      FLOTA_ASSIGN(FinishStepReply reply, FinishStepReply::decode(bytes));
-      for (const ChangedKeys& table : reply.tables) {
-        auto& keys = changed[table.table];
-        keys.insert(keys.end(), table.keys.begin(), table.keys.end());
-      }
-      return {};
-    });
+    return Lane::Request{server, small_call(MessageKind::kFinishStep, payload, take)};
+  };
+  FLOTA_TRY(with_lane(what, time, [&](Lane& lane, Deadline deadline) {
     std::vector<Lane::Request> requests;
-    for (uint32_t server : end.servers) requests.push_back({server, call});
-    for (uint32_t server = 0; end.servers.empty() && server < servers(); ++server) requests.push_back({server, call});
+    for (uint32_t server : end.servers) requests.push_back(request(server));
+    for (uint32_t server = 0; end.servers.empty() && server < servers(); ++server) requests.push_back(request(server));
     return lane.exchange(requests, deadline);
   }));
+  tally_.finished(end.rank, told);
   return changed;
 }
 

@@ -15,6 +15,7 @@
 #include "client/batch.h"
 #include "client/blocks.h"
 #include "client/lane.h"
+#include "client/step_tally.h"
 #include "common/push.h"
 #include "common/spec.h"
 #include "wire/era_messages.h"
@@ -151,6 +152,8 @@ struct Finished {
   double samples = 0;
   bool leave = false;
   std::vector<std::byte> position;
+  uint64_t ordinal = 0;           // so many finishes of the worker there have been, this one included
+  std::vector<uint64_t> pushes;   // of this step, answered for by each server
   std::vector<uint32_t> pending;  // servers that have not applied it, or do not know that it was finished
 };
 struct Rejoined {
@@ -332,6 +335,8 @@ class Client {
   // A push's head with a sequence number of its own, which is open until end_push().
   PushHead push_head(const RemoteTable& table, const PushOptions& options);
   void end_push(uint64_t sequence);
+  // Takes the answer to a push, and counts it.
+  void expect_push_reply(Call& call, const PushHead& head, uint32_t server);
 
   ClientOptions options_;
   ShardMap map_;
@@ -348,6 +353,7 @@ class Client {
   std::map<std::string, uint64_t> arrivals_;
   uint64_t next_sequence_ = 1;
   std::set<uint64_t> open_pushes_;
+  StepTally tally_;
   // Each that is under way has a connection to every server.
   Background pulls_{8};
   Background pushes_;

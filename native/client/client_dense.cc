@@ -140,7 +140,6 @@ Call push_call(const RemoteTable& table, std::span<const float> values, const Po
     const std::byte zeros[8] = {};
     return frame.write(std::span(zeros).first(padded(bytes) - bytes), deadline);
   };
-  expect_push_reply(call);
   return call;
 }
 
@@ -208,6 +207,7 @@ Result<void> Client::exchange_dense(std::span<const DensePush> pushes, std::span
         if (!push.seen.empty()) head.seen = push.seen[portion.server];
         opened.push_back(head.sequence);
         requests.push_back({portion.server, push_call(*push.table, push.values, portion, head)});
+        expect_push_reply(requests.back().call, head, portion.server);
       }
     }
     // After all pushes: a server answers in the order in which it is asked.

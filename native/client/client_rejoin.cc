@@ -4,21 +4,12 @@
 #include "client/client.h"
 #include "client/small_call.h"
 #include "client/with_lane.h"
+#include "common/lost.h"
 
 namespace flota {
 namespace {
 
-// Groups of one job are numbered by their names' ends, and a worker is in one after another.
-uint64_t number_of(const std::string& group) {
-  const size_t digits = group.find_last_not_of("0123456789") + 1;
-  const std::string number = group.substr(std::min(digits, group.size()));
-  return number.empty() || number.size() > 18 ? 0 : std::stoull(number);
-}
-
-bool earlier(const Finished& a, const Finished& b) {
-  if (a.group.empty() || b.group.empty()) return a.group.empty() && !b.group.empty();
-  return std::pair(number_of(a.group), a.step) < std::pair(number_of(b.group), b.step);
-}
+bool earlier(const Finished& a, const Finished& b) { return a.ordinal < b.ordinal; }
 
 }  // namespace
 
@@ -34,12 +25,18 @@ Result<std::vector<Client::RejoinAnswer>> Client::ask_rejoin(const Rejoin& messa
              RejoinAnswer& answer = answers[server];
              FLOTA_ASSIGN(answer.reply, RejoinReply::decode(bytes));
              const LastFinish& last = answer.reply.last;
-             answer.last = {last.group, last.step,
-                            last.count, last.samples,
-                            last.leave, {last.position.begin(), last.position.end()},
+             answer.last = {last.group,
+                            last.step,
+                            last.count,
+                            last.samples,
+                            last.leave,
+                            {last.position.begin(), last.position.end()},
+                            last.ordinal,
+                            {last.pushes.begin(), last.pushes.end()},
                             {}};
              answer.position.assign(answer.reply.position.begin(), answer.reply.position.end());
              answer.reply.position = answer.reply.last.position = {};  // the bytes go
+             answer.reply.last.pushes = {};
              return {};
            })});
     }
@@ -74,6 +71,12 @@ Result<Rejoined> Client::rejoin(uint32_t rank, uint32_t world, Time time) {
   for (const Passed& barrier : servers[0].reply.passed) place.passed[barrier.name] = barrier.times;
   bool all_have_it = true;
   for (uint32_t server = 0; server < servers.size(); ++server) {
+    const uint64_t knows = servers[server].last.ordinal;
+    if (knows + 1 < place.last.ordinal) {
+      return lost("server " + std::to_string(server) + " (" + links_[server].endpoint.to_string() + ") knows of " +
+                  std::to_string(knows) + " of the " + std::to_string(place.last.ordinal) + " steps that worker " +
+                  std::to_string(rank) + " has finished");
+    }
     const bool lacks = earlier(servers[server].last, place.last);
     all_have_it &= !lacks;
     if (lacks || (!place.last.group.empty() && !servers[server].reply.last.applied)) {
@@ -86,6 +89,8 @@ Result<Rejoined> Client::rejoin(uint32_t rank, uint32_t world, Time time) {
     message.part = RejoinPart::kDrop;
     FLOTA_TRY(ask_rejoin(message, true, time));
   }
+  const Finished& last = place.last;
+  tally_.finished(rank, {last.group, last.step, last.leave, last.ordinal, last.pushes});
   std::lock_guard lock(mutex_);
   joined_ = Joined{rank, world, message.starts};
   return place;

@@ -225,7 +225,7 @@ Result<void> Client::send_push(Lane& lane, const Router& router, const RemoteTab
       }
       return {};
     };
-    expect_push_reply(call);
+    expect_push_reply(call, head, server);
     return call;
   };
   auto status = exchange_rounds(lane, router, servers(), rows_a_frame(options_.max_payload, dim), deadline, make_call);

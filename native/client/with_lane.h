@@ -43,12 +43,15 @@ inline Result<void> tell_doubt(Result<void> pushed) {
 
 // Takes the answer to a push. That it had been applied before is what a repeated one may hear; to one that was sent
 // once it means that somebody else pushes under this worker's name, and that this push was not applied.
-inline void expect_push_reply(Call& call) {
-  call.receive = [repeated = call.repeated](FrameReader& frame, Deadline deadline) -> Result<void> {
+inline void Client::expect_push_reply(Call& call, const PushHead& head, uint32_t server) {
+  call.receive = [this, head, server, repeated = call.repeated](FrameReader& frame, Deadline deadline) -> Result<void> {
     std::vector<std::byte> buffer;
     FLOTA_ASSIGN(auto bytes, frame.rest(buffer, deadline));
     FLOTA_ASSIGN(PushReply reply, PushReply::decode(bytes));
-    if (reply.applied || *repeated) return {};
+    if (reply.applied || *repeated) {
+      tally_.answered(head, server);
+      return {};
+    }
     return Error{ErrorCode::kStaleEpoch,
                  "the push was not applied: another client pushes as the same worker and epoch; "
                  "give each worker its own number, and a restarted one a higher epoch"};

@@ -28,7 +28,11 @@ enum class ErrorCode : uint32_t {
   kCancelled = 15,       // this side closed while waiting
   kBusy = 16,            // a server limit (connections, handshakes) is reached
   kNoSpace = 17,         // a server cannot write down what it is asked to do: its disk is full
+  kLost = 18,            // a server lacks what it has answered for: its machine died
 };
+
+// Whether a number from the wire or the disk is one of them.
+constexpr bool is_error_code(uint64_t code) { return code >= 1 && code <= static_cast<uint64_t>(ErrorCode::kLost); }
 
 struct Error {
   ErrorCode code;

@@ -10,7 +10,9 @@ void Finishes::note(const FinishStep& message) {
                           message.world,
                           message.samples,
                           message.leave,
-                          {message.position.begin(), message.position.end()}};
+                          {message.position.begin(), message.position.end()},
+                          message.ordinal,
+                          {message.pushes.begin(), message.pushes.end()}};
 }
 
 Finishes::Finish Finishes::of(uint32_t rank) const {
@@ -27,8 +29,9 @@ Freeze Finishes::freeze() {
 
 Result<void> Finishes::save(Journal& out) const {
   for (const auto& [rank, last] : ranks_) {
-    const FinishStep message{last.group, last.step,  last.count, rank, last.world,   last.samples,
-                             0,          last.leave, false,      0,    last.position};
+    const FinishStep message{last.group, last.step,  last.count, rank, last.world,    last.samples,
+                             0,          last.leave, false,      0,    last.position, last.ordinal,
+                             0,          last.pushes};
     FLOTA_TRY(write_message(&out, RecordKind::kFinishes, message));
   }
   return {};

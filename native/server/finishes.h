@@ -23,6 +23,8 @@ class Finishes {
     double samples = 0;
     bool leave = false;
     std::vector<std::byte> position;
+    uint64_t ordinal = 0;
+    std::vector<uint64_t> pushes;
   };
 
   void note(const FinishStep& message);

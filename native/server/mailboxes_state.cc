@@ -67,7 +67,6 @@ std::span<const std::byte> padding_of(uint64_t size) {
   return std::span(kZeros).first(padded(size) - size);
 }
 
-bool is_error(uint64_t code) { return code >= 1 && code <= static_cast<uint64_t>(ErrorCode::kNoSpace); }
 
 Result<void> save_letter(Journal& out, const std::pair<std::string, uint32_t>& name, const Letter& letter, bool given) {
   const uint32_t flags = (letter.last ? LetterPart::kLast : 0) | (given ? LetterPart::kGiven : 0);
@@ -207,7 +206,7 @@ Result<void> Mailboxes::replay_event(std::span<const std::byte> payload) {
       close(name, *box);
       return {};
     case Event::kBroken:
-      if (!is_error(head.code)) return malformed("there is no such error");
+      if (!is_error_code(head.code)) return malformed("there is no such error");
       break_box(name, *box, {static_cast<ErrorCode>(head.code), std::move(text)});
       return {};
     case Event::kAnew:
@@ -242,7 +241,7 @@ Result<void> Mailboxes::replay_box(std::span<const std::byte> payload) {
     box->incarnations[static_cast<uint32_t>(part.from)] = part.incarnation;
   }
   if ((head.flags & kBroken) != 0) {
-    if (!is_error(head.code)) return malformed("there is no such error");
+    if (!is_error_code(head.code)) return malformed("there is no such error");
     box->broken = Error{static_cast<ErrorCode>(head.code), std::move(text)};
   }
   const bool has_ended = box->over || box->broken;

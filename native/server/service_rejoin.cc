@@ -85,7 +85,8 @@ Result<Writer> Service::rejoin(Payload payload) {
   reply.starts = known.starts;
   reply.steps = known.steps;
   reply.position = known.position;
-  reply.last = {standing.applied, last.leave, last.step, last.count, last.samples, last.group, last.position};
+  reply.last = {standing.applied, last.leave,    last.step,    last.count, last.samples,
+                last.group,       last.position, last.ordinal, last.pushes};
   Writer out;
   reply.encode(out);
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/hash.h"
+#include "common/lost.h"
 #include "server/wording.h"
 
 namespace flota {
@@ -54,8 +55,10 @@ Result<void> Steps::check_step(const Group& group, uint32_t rank, uint64_t step)
     return invalid(worker(rank) + " has left its group and takes no part in later steps");
   }
   if (step == group.step) return {};
-  return invalid(worker(rank) + " is at step " + std::to_string(step) + ", the others are at step " +
-                 std::to_string(group.step) + "; a worker that was restarted must begin where they are");
+  const std::string where = worker(rank) + " is at step " + std::to_string(step) + ", ";
+  if (step > group.step) return lost(where + "this server and the others are at step " + std::to_string(group.step));
+  return invalid(where + "the others are at step " + std::to_string(group.step) +
+                 "; a worker that was restarted must begin where they are");
 }
 
 void Steps::begin(Group& group, uint64_t step) {
@@ -151,6 +154,20 @@ Result<void> Steps::check_finish(const Group& group, const FinishStep& message) 
                  " workers, others say otherwise");
 }
 
+Result<void> Steps::check_whole(const Group& group, const FinishStep& message) const {
+  const uint64_t known = finishes_.of(message.rank).ordinal;
+  if (message.ordinal > known + 1) {
+    return lost(worker(message.rank) + " has finished " + std::to_string(message.ordinal - 1) +
+                " steps, and this server knows of " + std::to_string(known));
+  }
+  const auto found = group.ranks.find(message.rank);
+  const size_t held = fresh(group) || found == group.ranks.end() ? 0 : found->second.pushes.size();
+  const uint64_t answered = message.pushes.empty() ? 0 : message.pushes[message.server];
+  if (held >= answered) return {};
+  return lost(worker(message.rank) + " was answered for " + std::to_string(answered) + " pushes of step " +
+              std::to_string(message.step) + ", and this server holds " + std::to_string(held));
+}
+
 void Steps::note(Group& group, const FinishStep& message) {
   begin(group, message.step);
   group.world = message.world;
@@ -171,6 +188,7 @@ Result<Steps::Changed> Steps::finish(const FinishStep& message, Deadline deadlin
   if (applied(*group, message)) return Changed(group->rows);
   FLOTA_TRY(check_finish(*group, message));
   if (!noted(*group, message)) {
+    FLOTA_TRY(check_whole(*group, message));
     FLOTA_TRY(write_message(journal_, RecordKind::kFinish, message));
     try {
       note(*group, message);

@@ -102,6 +102,8 @@ class Steps {
   static Result<void> check_incarnation(const Group& group, uint32_t rank, uint32_t incarnation);
   static Result<void> check_step(const Group& group, uint32_t rank, uint64_t step);
   static Result<void> check_finish(const Group& group, const FinishStep& message);
+  // Whether all is here that the worker was answered for: a server whose machine died may have lost the end of its log.
+  Result<void> check_whole(const Group& group, const FinishStep& message) const;
   // Whether the step that the worker finishes was applied before, with its finish.
   static bool applied(const Group& group, const FinishStep& message);
   // Whether the very same finish was noted before.

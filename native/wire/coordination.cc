@@ -1,6 +1,7 @@
 // The messages by which workers wait for each other.
 #include <cmath>
 
+#include "common/hash.h"
 #include "wire/fields.h"
 #include "wire/messages.h"
 
@@ -69,6 +70,10 @@ void FinishStep::encode(Writer& out) const {
   out.put_string(group);
   out.put(static_cast<uint64_t>(position.size()));
   out.put_array(position);
+  out.put(ordinal);
+  out.put(server);
+  out.put(static_cast<uint64_t>(pushes.size()));
+  out.put_array(pushes);
 }
 
 Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
@@ -86,6 +91,9 @@ Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
   message.incarnation = in.get<uint32_t>();
   message.group = in.get_string(kMaxNameBytes);
   message.position = in.get_array<std::byte>(in.get<uint64_t>());
+  message.ordinal = in.get<uint64_t>();
+  message.server = in.get<uint64_t>();
+  message.pushes = in.get_array<uint64_t>(in.get<uint64_t>());
   FLOTA_TRY(in.finish("the finish of a step"));
   FLOTA_TRY(check_rank(message.rank, message.world));
   if (!std::isfinite(message.samples) || message.samples < 0) {
@@ -94,6 +102,10 @@ Result<FinishStep> FinishStep::decode(std::span<const std::byte> payload) {
   if (message.count > kMaxStep) return invalid("steps are counted up to 2^62");
   if (message.position.size() > kMaxPosition) {
     return Error{ErrorCode::kTooLarge, "more than 64 KiB to say where a worker's data stands"};
+  }
+  if (message.pushes.size() > kShards) return invalid("there are at most 1,024 servers");
+  if (!message.pushes.empty() && message.server >= message.pushes.size()) {
+    return invalid("the finish of a step for a server that is not there");
   }
   return message;
 }

@@ -464,7 +464,7 @@ Result<ErrorReply> ErrorReply::decode(std::span<const std::byte> payload) {
   in.get<uint32_t>();
   message.error.message = in.get_string(kMaxMessageText);
   FLOTA_TRY(in.finish("an error reply"));
-  if (code < 1 || code > static_cast<uint32_t>(ErrorCode::kNoSpace)) return malformed("unknown error code");
+  if (!is_error_code(code)) return malformed("unknown error code");
   message.error.code = static_cast<ErrorCode>(code);
   return message;
 }

@@ -179,6 +179,11 @@ struct FinishStep {
   uint32_t incarnation = 0;
   // Where the worker's data stands once the step is applied, in words of its own: at most kMaxPosition.
   std::span<const std::byte> position = {};
+  // By what it notices that it has lost something. So many steps the worker has finished, this one included, whatever
+  // their groups; 0: it does not say.
+  uint64_t ordinal = 0;
+  uint64_t server = 0;                    // which of the next is asked
+  std::span<const uint64_t> pushes = {};  // of this step, answered for by each server; or none
 
   void encode(Writer& out) const;
   static Result<FinishStep> decode(std::span<const std::byte> payload);

@@ -67,6 +67,9 @@ void RejoinReply::encode(Writer& out) const {
   out.put_string(last.group);
   out.put(static_cast<uint64_t>(last.position.size()));
   out.put_array(last.position);
+  out.put(last.ordinal);
+  out.put(static_cast<uint64_t>(last.pushes.size()));
+  out.put_array(last.pushes);
   out.put(static_cast<uint64_t>(passed.size()));
   for (const Passed& one : passed) {
     out.put_string(one.name);
@@ -95,6 +98,8 @@ Result<RejoinReply> RejoinReply::decode(std::span<const std::byte> payload) {
   in.get_array<uint8_t>(6);
   message.last.group = in.get_string(kMaxNameBytes);
   message.last.position = in.get_array<std::byte>(in.get<uint64_t>());
+  message.last.ordinal = in.get<uint64_t>();
+  message.last.pushes = in.get_array<uint64_t>(in.get<uint64_t>());
   const auto barriers = in.get<uint64_t>();
   for (uint64_t i = 0; i < barriers && in.ok(); ++i) {
     Passed one;

@@ -46,6 +46,8 @@ struct LastFinish {
   double samples = 0;
   std::string group;  // empty: it has finished none
   std::span<const std::byte> position = {};
+  uint64_t ordinal = 0;                   // as in FinishStep
+  std::span<const uint64_t> pushes = {};  // the same
 };
 
 struct Passed {

@@ -10,6 +10,7 @@
     │   ├── ServerUnavailable (also ConnectionError)   not there, or gone
     │   ├── ServerBusy                      it has no room for another connection
     │   ├── DiskFull                        its disk is full: it cannot write down what it is asked to do
+    │   ├── StateLost                       it lacks what it had answered for: its machine died
     │   ├── DeadlineExceeded (also TimeoutError)       it did not answer in time
     │   ├── AuthenticationFailed (also PermissionError)  one side does not know the job's secret
     │   ├── VersionMismatch                 it speaks another protocol version
@@ -64,6 +65,10 @@ class ServerBusy(ServerError):
 
 class DiskFull(ServerError):
     """A server's disk is full, and stayed so: it does nothing that it cannot write down."""
+
+
+class StateLost(ServerError):
+    """A server lacks changes that it had answered for, since its machine died before they were on the disk."""
 
 
 class DeadlineExceeded(ServerError, TimeoutError):

@@ -199,6 +199,11 @@ inline std::span<const std::byte> sample_position() {
   return kPosition;
 }
 
+inline std::span<const uint64_t> sample_pushes() {
+  static constexpr std::array<uint64_t, 3> kPushes = {3, 0, 2};
+  return kPushes;
+}
+
 inline std::vector<std::byte> sample_post() {
   const std::array<std::byte, 3> note{std::byte{'{'}, std::byte{' '}, std::byte{'}'}};
   return encoded(Post{Topic::kState, 3, 2, note});
@@ -226,6 +231,8 @@ inline std::vector<std::byte> sample_rejoin_reply() {
   reply.last.samples = 512;
   reply.last.group = "train";
   reply.last.position = sample_position();
+  reply.last.ordinal = 1500;
+  reply.last.pushes = sample_pushes();
   reply.passed.push_back({"epoch end", 5});
   reply.on_their_way.push_back({2, 17, 990});
   return encoded(reply);
@@ -280,7 +287,8 @@ inline std::vector<Sample> all_samples() {
       {"barrier", MessageKind::kBarrier, sample_barrier(), transcode<Barrier>},
       {"barrier_reply", MessageKind::kReply, sample_barrier_reply(), transcode<BarrierReply>},
       {"finish_step", MessageKind::kFinishStep,
-       encoded(FinishStep{"train", 1000, 2000, 1, 4, 512, 30'000, false, true, 3, sample_position()}),
+       encoded(FinishStep{"train", 1000, 2000, 1, 4, 512, 30'000, false, true, 3, sample_position(), 1501, 2,
+                          sample_pushes()}),
        transcode<FinishStep>},
       {"finish_step_reply", MessageKind::kReply, sample_finish_step_reply(), transcode<FinishStepReply>},
       {"changes", MessageKind::kChanges, encoded(ChangesRequest{table, 0x40, 0x50, 3}), transcode<ChangesRequest>},

@@ -118,6 +118,48 @@ BOOST_AUTO_TEST_CASE(a_step_that_one_server_knows_as_finished_is_finished_on_all
   BOOST_TEST(value_of(worker(cluster, 0)->rejoin(0, kWorld, kTime)).last.pending.empty());
 }
 
+// The others hold what belongs to a step, and one lacks it: the machine of that one died.
+BOOST_AUTO_TEST_CASE(a_server_that_lacks_steps_is_named) {
+  Cluster cluster(2);
+  auto trains = worker(cluster, 0);
+  value_of(trains->rejoin(0, 1, kTime));
+  const std::vector<uint32_t> first = {0};
+  for (uint64_t step : {0u, 1u}) {
+    StepEnd end{kGroup, step, step + 1, 0, 1, 1, false, false};
+    end.servers = first;
+    value_of(trains->finish_step(end, kTime));
+  }
+  const auto place = worker(cluster, 0)->rejoin(0, 1, kTime);
+  BOOST_TEST(code_of(place) == ErrorCode::kLost);
+  BOOST_TEST(message_of(place).starts_with("server 1 (" + cluster.endpoints[1] +
+                                           ") knows of 0 of the 2 steps that worker 0 has finished"));
+}
+
+BOOST_AUTO_TEST_CASE(a_restarted_worker_tells_what_was_pushed_before_it) {
+  Cluster cluster(2);
+  auto dies = worker(cluster, 0);
+  const RemoteTable table = table_of(*dies);
+  const std::vector<Key> keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  value_of(dies->rejoin(0, 1, kTime));
+  value_of(dies->push(table, keys, std::vector<float>(keys.size(), 2.0f), of_step(0, 0), kTime));
+  StepEnd end{kGroup, 0, 1, 0, 1, 1, false, false};
+  const std::vector<uint32_t> first = {0};
+  end.servers = first;
+  value_of(dies->finish_step(end, kTime));
+
+  auto again = worker(cluster, 0);
+  const Rejoined place = value_of(again->rejoin(0, 1, kTime));
+  BOOST_TEST(place.last.ordinal == 1u);
+  BOOST_TEST(place.last.pushes == std::vector<uint64_t>({1, 1}), boost::test_tools::per_element());
+  BOOST_TEST(place.last.pending == std::vector<uint32_t>({1}), boost::test_tools::per_element());
+  end.servers = place.last.pending;
+  value_of(again->finish_step(end, kTime));
+  end.servers = {};
+  end.step = 1;
+  value_of(again->finish_step(end, kTime));
+  BOOST_TEST(pulled(*again, table, keys) == std::vector<float>(keys.size(), -2.0f), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(it_does_not_wait_where_all_have_been) {
   Cluster cluster(1);
   auto dies = worker(cluster, 0), other = worker(cluster, 1);
@@ -306,7 +348,8 @@ BOOST_AUTO_TEST_CASE(incarnations_outlive_the_server) {
 BOOST_AUTO_TEST_CASE(finished_steps_outlive_the_server) {
   Finishes finishes;
   const std::vector<std::byte> position = {std::byte{1}, std::byte{2}};
-  FinishStep message{kGroup, 7, 8, 1, kWorld, 3, 0, true, false, 4, position};
+  const std::vector<uint64_t> pushes = {2, 0, 5};
+  FinishStep message{kGroup, 7, 8, 1, kWorld, 3, 0, true, false, 4, position, 31, 2, pushes};
   finishes.note(message);
   Finishes later;
   const Records records = saved(finishes);
@@ -315,6 +358,8 @@ BOOST_AUTO_TEST_CASE(finished_steps_outlive_the_server) {
   BOOST_TEST(later.of(1).step == 7u);
   BOOST_TEST(later.of(1).leave);
   BOOST_TEST((later.of(1).position == position));
+  BOOST_TEST(later.of(1).ordinal == 31u);
+  BOOST_TEST((later.of(1).pushes == pushes));
   BOOST_TEST(later.of(0).group.empty());
   BOOST_TEST(refuses_cut_records<Finishes>(records));
 }

@@ -169,11 +169,13 @@ BOOST_AUTO_TEST_CASE(steps_out_of_step_are_refused) {
   const std::vector<Key> key = {7};
   const std::vector<float> one = {1};
   value_of(client->finish_step(end_of(5, 0, 1), kTime));
-  BOOST_TEST(code_of(client->finish_step(end_of(8, 0, 1), kTime)) == ErrorCode::kInvalidArgument);
+  BOOST_TEST(code_of(client->finish_step(end_of(8, 0, 1), kTime)) == ErrorCode::kLost);
+  BOOST_TEST(code_of(client->push(table, key, one, of_step(2, 0), kTime)) == ErrorCode::kInvalidArgument);
   BOOST_TEST(code_of(client->finish_step(end_of(6, 0, 2), kTime)) == ErrorCode::kInvalidArgument);
   auto ahead = client->push(table, key, one, of_step(9, 0), kTime);
-  BOOST_TEST(code_of(ahead) == ErrorCode::kInvalidArgument);
-  BOOST_TEST(ahead.error().message.find("worker 0 is at step 9, the others are at step 6") != std::string::npos);
+  BOOST_TEST(code_of(ahead) == ErrorCode::kLost);
+  BOOST_TEST(ahead.error().message.find("worker 0 is at step 9, this server and the others are at step 6") !=
+             std::string::npos);
   PushOptions assignment = of_step(6, 0);
   assignment.kind = PushKind::kAssign;
   BOOST_TEST(code_of(client->push(table, key, one, assignment, kTime)) == ErrorCode::kInvalidArgument);
@@ -181,6 +183,41 @@ BOOST_AUTO_TEST_CASE(steps_out_of_step_are_refused) {
   value_of(client->push(table, key, one, of_step(6, 0), kTime));
   value_of(client->finish_step(end_of(6, 0, 1), kTime));
   BOOST_TEST(pulled(*client, table, key)[0] == -1.0f);
+}
+
+// As a server whose machine died: its log ends earlier than what it has answered for.
+BOOST_AUTO_TEST_CASE(a_server_that_lacks_what_it_answered_for_refuses_the_finish) {
+  TableSpec spec = sgd_from_zero(1);
+  const auto table = std::make_shared<HostedTable>(spec);
+  const auto hold = [&](Steps& steps, uint64_t step) {
+    value_of(steps.hold(hash_name(kGroup), 0, step, {table, 1, 1, {1}, {}, {1.0f}}));
+  };
+  const std::vector<uint64_t> pushes = {7, 2};
+  FinishStep first{kGroup, 0, 1, 0, 1, 1, 100, false, false, 0, {}, 1, 1, pushes};
+  FinishStep second{kGroup, 1, 2, 0, 1, 1, 100, false, false, 0, {}, 2, 1, pushes};
+
+  Steps all;
+  hold(all, 0);
+  const auto one_of_two = all.finish(first, patience());
+  BOOST_TEST(code_of(one_of_two) == ErrorCode::kLost);
+  BOOST_TEST(
+      message_of(one_of_two).starts_with("worker 0 was answered for 2 pushes of step 0, and this server holds 1"));
+  hold(all, 0);
+  value_of(all.finish(first, patience()));
+  value_of(all.finish(first, patience()));  // again, as after a broken connection
+  BOOST_TEST(code_of(all.finish(second, patience())) == ErrorCode::kLost);
+  hold(all, 1);
+  hold(all, 1);
+  value_of(all.finish(second, patience()));
+
+  // It knows nothing of the group, and was to hold nothing of this step: what it lacks are whole steps.
+  Steps none;
+  second.pushes = {};
+  const auto whole_steps = none.finish(second, patience());
+  BOOST_TEST(code_of(whole_steps) == ErrorCode::kLost);
+  BOOST_TEST(message_of(whole_steps).starts_with("worker 0 has finished 1 steps, and this server knows of 0"));
+  second.ordinal = 0;  // it does not say
+  value_of(none.finish(second, patience()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
