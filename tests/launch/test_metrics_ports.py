@@ -21,8 +21,9 @@ from waiting import wait_until
 ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/flota.json").read_text())
 
-# It ends when the file "end" is there.
+# It ends when the file "end" is there. It rests, or it would take the machine from other tests.
 TRAIN = """
+import time
 from pathlib import Path
 import torch, flota
 
@@ -44,6 +45,7 @@ else:
         optimizer.step()
         step += 1
         flota.log_metrics(auc=0.75, recall=0.5)
+        time.sleep(0.005)
     flota.stop_worker()
 """
 

@@ -16,8 +16,9 @@ from launched import Launch, clean_environment
 
 from waiting import wait_until
 
-# Every third key is 7. It ends when the file "end" is there.
+# Every third key is 7. It ends when the file "end" is there. It rests, or it would take the machine from other tests.
 TRAIN = """
+import time
 from pathlib import Path
 import torch, flota
 
@@ -40,6 +41,7 @@ else:
         optimizer.step()
         step += 1
         flota.log_metrics(auc=0.75)
+        time.sleep(0.005)
     flota.stop_worker()
 """
 

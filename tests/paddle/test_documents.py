@@ -101,7 +101,7 @@ def test_the_fleet_of_1_x_trains_where_the_script_says_who_it_is(workspace, sett
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "FLOTA_SECRET": "a secret of this test"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "FLOTA_SECRET": "a secret of this test"},
         )
         for place in places
     ]

@@ -19,7 +19,7 @@ LINK = re.compile(r"the dashboard is at (\S+)")
 # It ends when the file "end" is there. Worker 1 says something that a careless page would run.
 TRAIN = """
 from pathlib import Path
-import sys, torch, flota
+import sys, time, torch, flota
 
 flota.init()
 model = flota.nn.EmbeddingCollection(features=3, dim=4, name="users")
@@ -49,6 +49,7 @@ else:
         flota.log_metrics(auc=0.75)
         if step == 100:
             flota.save_persistables("saved")
+        time.sleep(0.005)  # else it would take the machine from other tests
     flota.stop_worker()
 """
 

@@ -75,7 +75,10 @@ class Tensor(WithOperators):
         return None if found is None else found.detach().cpu().numpy()
 
     def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
-        given = torch.ones_like(self.value) if grad_tensor is None else grad_tensor.value
+        given = None if grad_tensor is None else grad_tensor.value
+        # The one of a loss torch makes itself; to compare the shape of one that is given it imports sympy: 0.4 s.
+        if given is None and not (self.value.numel() == 1 and self.value.is_floating_point()):
+            given = torch.ones_like(self.value)
         self.value.backward(given, retain_graph=retain_graph)
 
     def clear_grad(self) -> None:
