@@ -77,3 +77,23 @@ def test_of_several_workers_that_cannot_join_the_lowest_says_how_many_are_left(o
     assert sorted(place.told[3:]) == [("without", "2"), ("without", "3")]
     assert place.workers == 2
     assert (False, told[0]) in answer.lines
+
+
+def test_a_worker_that_a_later_change_does_without_has_not_failed():
+    """Server 0 hears of that change first, and sends the worker away."""
+    place, first, later = Place(), Answer(), Answer()
+    scaling = Scaling(place)
+    scaling.ask(3, first)
+    for _ in range(3):
+        scaling.update()
+    assert place.started == [1, 2]
+    place.there.add(1)
+    scaling.ask(2, later)
+    scaling.update()
+    assert place.told[-1] == ("scale", "2")
+    assert scaling.give_up(2, "it ended with exit status 1") == ""
+    assert first.lines[-1] == (False, "another command asks for 2 workers: that holds")
+    for _ in range(10):
+        scaling.update()
+    assert later.lines[-1] == (True, "2 workers (3 before)")
+    assert (place.workers, place.started) == (2, [1, 2])

@@ -68,6 +68,10 @@ def workers_text(workers: int) -> str:
     return f"{workers} worker{'s' * (workers != 1)}"
 
 
+def _overtaken(workers: int) -> str:
+    return f"another command asks for {workers_text(workers)}: that holds"
+
+
 def names(indices: Iterable[int]) -> str:
     found = [str(index) for index in indices]
     return f"worker{'s' * (len(found) != 1)} {', '.join(found)}"
@@ -117,7 +121,13 @@ class Scaling:
         self._given_up.add(index)
         left = min(self._given_up)  # of several, the lowest says how many are left
         line = f"worker {index} could not join: {why}; the job goes on with {workers_text(left)}"
-        self._end(line, done=False)
+        asked = self._telling
+        if asked is not None and asked.word == "scale" and asked.workers <= index:
+            # Server 0 has heard of the later change before the launch has: it sends this worker away.
+            line = ""
+            self._end(_overtaken(asked.workers), done=False)
+        else:
+            self._end(line, done=False)
         self._coming.discard(index)
         self._absent.add(index)
         self._goodbyes.append(index)  # it may have come, and not as far as the others
@@ -217,7 +227,7 @@ class Scaling:
                 self._begin(said.wanted, question.answer)
 
     def _begin(self, workers: int, answer: Answer) -> None:
-        self._end(f"another command asks for {workers_text(workers)}: that holds", done=False)
+        self._end(_overtaken(workers), done=False)
         self._under_way = answer
         self._before = self._place.workers
         if workers != self._before:
