@@ -13,7 +13,7 @@ FORMATTED = $(shell find native tests/native tests/fuzz benchmarks/native -name 
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo docs test test-native test-python cluster-tests check check-ruff check-mypy check-clang-format check-layers \
-        format stubs bench failures chaos sanitize wheel clean distclean FORCE
+        format stubs bench failures chaos sanitize wheel soak audit clean distclean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -82,6 +82,13 @@ failures: $(PACKAGE) ## run the whole kill matrix (an hour) and write docs/failu
 
 chaos: $(PACKAGE) ## run 200 random schedules of kills (ARGS="--seed 17": one of them)
 	@$(BIN)/python tests/cluster/chaos.py $(ARGS)
+
+soak: $(PACKAGE) ## train for 30 minutes with a kill every minute, and check what came of it (ARGS="--minutes 2 --kill_every 10")
+	@$(BIN)/python tests/cluster/soak.py $(ARGS)
+
+audit: $(PACKAGE) ## run what shows each promise (hours) and write docs/status.md (ARGS="--only paddle")
+	@$(BIN)/python tests/audit/audit.py run $(ARGS) || true
+	@$(BIN)/python tests/audit/audit.py page
 
 sanitize: $(DEPS) ## run the native tests under ASan+UBSan and under TSan
 	@scripts/setup sanitize address build/asan
