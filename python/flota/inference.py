@@ -90,7 +90,8 @@ def load(dirname: str | os.PathLike[str]) -> torch.nn.Module:
 
 def _read_table(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
     keys, weights = checkpoint.embedding(name)
-    default = checkpoint.manifest.tables[name].init.average()
+    entry = checkpoint.manifest.tables[name]
+    default = entry.init.average() if entry.admission is None else 0.0
     return {"keys": torch.from_numpy(keys), "rows": frozen_rows(torch.from_numpy(weights), default)}
 
 

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 WORK = ROOT / "build" / "audit"
 RESULTS = WORK / "results.jsonl"
 PAGE = ROOT / "docs" / "status.md"
+OF_MAKE = {"ARGS", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL"}  # what is meant for this one's make
 MOST_KEPT = 40_000  # characters of an output
 
 
@@ -49,7 +50,8 @@ def commit():
 
 
 def run_one(command, minutes):
-    environment = {**os.environ, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
+    environment = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    environment["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
     began = time.monotonic()
     process = subprocess.Popen(
         ["bash", "-c", command],

@@ -38,7 +38,8 @@ class Promise:
         if status != 0:
             return False, "no end in time" if status is None else f"status {status}"
         if not self.shows:
-            return True, summary(output)
+            # A run in which all was skipped has status 0, too.
+            return "pytest" not in self.command or "passed" in summary(output), summary(output)
         matches = [match.group(match.lastindex or 0) for match in re.finditer(self.shows, output)]
         if not matches:
             return False, "not found"

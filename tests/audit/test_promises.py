@@ -32,6 +32,7 @@ def test_what_shows_a_promise_is_there(subject):
 def test_a_promise_is_judged_by_what_came_out():
     plain = Promise("p", "c")
     assert plain.judge(0, "....\n12 passed, 1 skipped in 3.4s\n") == (True, "12 passed, 1 skipped")
+    assert Promise("p", "pytest x").judge(0, "2 skipped in 0.1s") == (False, "2 skipped in 0.1s")
     assert plain.judge(1, "1 failed") == (False, "status 1")
     assert plain.judge(None, "") == (False, "no end in time")
     bounded = Promise("p", "c", shows=r"speed: ([\d.]+)", at_least=0.9)

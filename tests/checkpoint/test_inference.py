@@ -127,6 +127,16 @@ def test_a_key_without_a_row_gives_the_average_of_first_rows(tmp_path, init, def
     torch.testing.assert_close(served(keys), expected)
 
 
+def test_a_key_that_was_not_admitted_gives_zeros(tmp_path):
+    some = flota.admission.Count(2)
+    model = flota.nn.Embedding(None, 2, init=flota.initializer.Constant(0.5), admission=some, name="rows")
+    flota.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    flota.init_worker()
+    flota.save_inference_model(tmp_path / "served", model, (torch.tensor([1, 2]),))
+    served = flota.load_inference_model(tmp_path / "served")
+    torch.testing.assert_close(served(torch.tensor([1, 2])), torch.zeros(2, 2))
+
+
 def test_the_average_of_a_truncated_normal_is_that_of_its_values():
     init = flota.initializer.TruncatedNormal(0.0, 1.0, 0.5, 3.0)
     values = torch.nn.init.trunc_normal_(torch.empty(200_000), 0.0, 1.0, 0.5, 3.0)
