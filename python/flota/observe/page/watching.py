@@ -51,14 +51,14 @@ class Watch:
         self._seen = Seen()
         self._watchers = 0
         self._wake = threading.Event()
-        self._closing = False
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="flota page", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        self._closing = True
+        self._closing.set()
         self._wake.set()
 
     # --- for those who watch ---
@@ -95,18 +95,17 @@ class Watch:
     # --- looking ---
 
     def _run(self) -> None:
-        while not self._closing and not self._seen.over:
+        while not self._closing.is_set() and not self._seen.over:
             began = time.monotonic()
             try:
                 self._look()
             except Exception as error:  # whatever a server or worker of another version says: the next look may do
                 self._fail(error)
-            every = EVERY if self._watchers else EVERY_UNSEEN
+            # Cleared before anybody is counted: who comes from here on, the first of them, wakes this thread.
             self._wake.clear()
-            if not self._watchers or self._closing:
-                self._wake.wait(max(0.0, began + every - time.monotonic()))
-            else:
-                time.sleep(max(0.0, began + every - time.monotonic()))
+            watched = self._watchers > 0
+            rest = max(0.0, began + (EVERY if watched else EVERY_UNSEEN) - time.monotonic())
+            (self._closing if watched else self._wake).wait(rest)
 
     def _look(self) -> None:
         sight = self._looker.look()
