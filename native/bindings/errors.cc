@@ -59,7 +59,7 @@ void raise_failure(const Error& error) {
 }  // namespace
 
 bool Waiting::interrupted() {
-  if (ending.load()) return true;
+  if (ending.load() || raised) return true;  // told once, and meant for all that the call waits for
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() == 0) return false;
   raised = std::make_unique<nb::python_error>();

@@ -42,6 +42,12 @@ void bind_rejoin(nb::module_& module, nb::class_<Client>& client) {
           },
           nb::call_guard<Waiting>(), nb::arg("rank"), nb::arg("world"), nb::arg("time_ms"))
       .def(
+          "check_finishes",
+          [](Client& self, uint32_t rank, uint32_t world, int64_t time) {
+            check(self.check_finishes(rank, world, ms(time)));
+          },
+          nb::call_guard<Waiting>(), nb::arg("rank"), nb::arg("world"), nb::arg("time_ms"))
+      .def(
           "note_steps",
           [](Client& self, uint64_t steps, uint64_t reached, uint64_t target, int64_t time, const nb::bytes& position) {
             const std::span bytes(static_cast<const std::byte*>(position.data()), position.size());

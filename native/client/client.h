@@ -255,6 +255,8 @@ class Client {
   // becomes later than all that servers know. From here on it counts its arrivals at barriers: at those that everybody
   // has passed it does not wait, but is given what was brought then. Requires: no other call was made yet.
   Result<Rejoined> rejoin(uint32_t rank, uint32_t world, Time time);
+  // Whether every server knows of all steps that this worker has finished; kLost: one has come back without some.
+  Result<void> check_finishes(uint32_t rank, uint32_t world, Time time);
   // Tells server 0 how many of this worker's steps the tables have for good, and, while it goes again through what was
   // done before it was started, how far it is; target 0: it is where it was. `position`: where it stands, in words of
   // its own, which it is told when it is started again.
@@ -308,8 +310,11 @@ class Client {
     Finished last;
     std::vector<std::byte> position;
   };
-  // `all`: of all servers, else of server 0.
-  Result<std::vector<RejoinAnswer>> ask_rejoin(const Rejoin& message, bool all, Time time);
+  // Asks these servers; the answers are in their order.
+  Result<std::vector<RejoinAnswer>> ask_rejoin(const Rejoin& message, const std::vector<uint32_t>& servers, Time time);
+  std::vector<uint32_t> all_servers() const;
+  // kLost names the server that knows of less than has been finished, or of less than a step before that.
+  Result<void> check_knows(uint32_t server, uint32_t rank, uint64_t known, uint64_t least, uint64_t finished) const;
   // The same for another purpose, which errors then name.
   Result<std::vector<ServerStatistics>> statistics_for(const std::string& what, Time time);
 

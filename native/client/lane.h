@@ -22,8 +22,8 @@ class Lane {
   };
 
   // Sends all requests, then takes the answers, so that servers work at the same time. Every answer is taken even
-  // when one is an error; the first error is returned. A server gets its requests in their order; see Link::send for
-  // what several of them require.
+  // when one is an error; the first error is returned, before others one that is more than nobody's answer. A server
+  // gets its requests in their order; see Link::send for what several of them require.
   Result<void> exchange(const std::vector<Request>& requests, Deadline deadline) {
     std::vector<std::vector<const Call*>> calls(links_.size());
     for (const Request& request : requests) calls[request.server].push_back(&request.call);
@@ -31,10 +31,13 @@ class Lane {
       if (!calls[server].empty()) links_[server].send(calls[server], deadline);
     }
     Result<void> first;
+    const auto waited = [](const Result<void>& status) {
+      return status.error().code == ErrorCode::kDeadline || status.error().code == ErrorCode::kUnavailable;
+    };
     for (size_t server = 0; server < links_.size(); ++server) {
       if (calls[server].empty()) continue;
       Result<void> status = links_[server].receive(calls[server], deadline);
-      if (!status && first) first = std::move(status);
+      if (!status && (first || (waited(first) && !waited(status)))) first = std::move(status);
     }
     return first;
   }

@@ -25,6 +25,11 @@ StepTally::Finish StepTally::finish(const std::string& group, uint32_t rank, uin
   return {group, step, leave, last.ordinal + 1, has_pushed ? worker.pushes : std::vector<uint64_t>(servers_, 0)};
 }
 
+uint64_t StepTally::finished(uint32_t rank) {
+  std::lock_guard lock(mutex_);
+  return workers_[rank].last.ordinal;
+}
+
 void StepTally::finished(uint32_t rank, Finish finish) {
   std::lock_guard lock(mutex_);
   workers_[rank] = {std::move(finish), 0, 0, {}};

@@ -28,6 +28,8 @@ class StepTally {
   };
   // What is told with this finish: the same again for one that comes again, or that was not answered for.
   Finish finish(const std::string& group, uint32_t rank, uint64_t step, bool leave);
+  // How many of the worker's finishes all servers have answered for.
+  uint64_t finished(uint32_t rank);
   // All servers have answered for it; or an earlier incarnation made it, and the worker goes on after it.
   void finished(uint32_t rank, Finish finish);
 

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are little-endian and so must be the host");
 
 constexpr char kMagic[8] = {'F', 'L', 'O', 'T', 'A', 'D', 'U', 'R'};
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr uint32_t kRecordMagic = 0x464c5200;  // "FLR" and the kind
 constexpr size_t kReadBytes = size_t{1} << 20;
 // The disk is told to write so many bytes at a time, and waited for when two such stretches are under way: a snapshot

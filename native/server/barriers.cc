@@ -37,10 +37,19 @@ Result<void> Barriers::check_place(const Place& place, const std::string& who, u
   return {};
 }
 
+Result<void> Barriers::check_room(const Place& place, const std::string& who, uint32_t rank, size_t brings) const {
+  // Each of them is sent all of it.
+  size_t all = brings;
+  for (const auto& [other, waiting] : place.waiting) all += other == rank ? 0 : waiting.brings.size();
+  if (all <= kMostBrought) return {};
+  return Error{ErrorCode::kTooLarge, who + " and others bring more than 128 MiB together"};
+}
+
 bool Barriers::everybody_is_here(const Place& place) const {
   if (place.world != 0) return place.waiting.size() == place.world;
   const auto roll = team_->roll();
-  return std::ranges::all_of(roll->late, [&](const auto& member) { return place.waiting.contains(member.first); });
+  return !roll->late.empty() &&
+         std::ranges::all_of(roll->late, [&](const auto& member) { return place.waiting.contains(member.first); });
 }
 
 Result<void> Barriers::gather(const std::string& name, Place& place) {
@@ -83,6 +92,7 @@ Result<Barriers::Brought> Barriers::arrive(const std::string& name, uint64_t cal
   if (before_now) return before_now;
   if (place.waiting.empty()) place.world = world;
   FLOTA_TRY(check_place(place, who, rank, world));
+  FLOTA_TRY(check_room(place, who, rank, brings.size()));
   Waiting& mine = place.waiting[rank];
   if (mine.call != call) mine = {call, 0, {brings.begin(), brings.end()}};
   if (everybody_is_here(place)) {

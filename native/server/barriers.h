@@ -59,6 +59,7 @@ class Barriers {
 
  private:
   static constexpr size_t kMaxBarriers = 65536;
+  static constexpr size_t kMostBrought = size_t{128} << 20;  // bytes, by all of a gathering
 
   struct Waiting {
     uint64_t call = 0;
@@ -88,6 +89,7 @@ class Barriers {
   Result<Brought> past(Place& place, const std::string& who, uint64_t count);
   Result<void> check_place(const Place& place, const std::string& who, uint32_t rank, uint32_t world) const;
   bool everybody_is_here(const Place& place) const;
+  Result<void> check_room(const Place& place, const std::string& who, uint32_t rank, size_t brings) const;
   // Writes down who is here and what they brought, and lets them go.
   Result<void> gather(const std::string& name, Place& place);
   std::string missing(const Place& place) const;

@@ -78,6 +78,8 @@ Result<std::unique_ptr<Service>> Durability::recover(std::function<std::unique_p
                               std::to_string(state.records) + " records, " + std::to_string(state.bytes) +
                               " bytes, in " + seconds_of(recovery_ms_));
   }
+  // Before anybody may ask: a server is looked at while it does not listen yet.
+  state.service->set_report([this](const auto& tell) { report(tell); });
   return std::move(state.service);
 }
 
@@ -105,7 +107,6 @@ Result<void> Durability::begin(Service& service, bool filled) {
   service_ = &service;
   begun_at_ = Clock::now();
   if (filled) FLOTA_TRY(begin_snapshot(true));
-  service.set_report([this](const auto& tell) { report(tell); });
   service.set_journal(this);
   keeper_ = std::thread([this] { keep(); });
   return {};

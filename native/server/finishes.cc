@@ -21,6 +21,12 @@ Finishes::Finish Finishes::of(uint32_t rank) const {
   return found == ranks_.end() ? Finish() : found->second;
 }
 
+uint64_t Finishes::ordinal_of(uint32_t rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? 0 : found->second.ordinal;
+}
+
 Freeze Finishes::freeze() {
   Freeze frozen;
   frozen.locks.emplace_back(mutex_);

@@ -28,6 +28,8 @@ class Finishes {
   };
 
   void note(const FinishStep& message);
+  // How many finishes there have been of it.
+  uint64_t ordinal_of(uint32_t rank) const;
   // An empty group: none.
   Finish of(uint32_t rank) const;
 

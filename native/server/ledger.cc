@@ -79,7 +79,8 @@ void Ledger::finish(const PushId& id, bool applied) {
     std::lock_guard lock(worker.mutex);
     if (worker.epoch != id.epoch) return;
     --worker.under_way;
-    if (applied) {
+    // Below the floor it has no place: its worker asks for it no more.
+    if (applied && id.sequence >= worker.floor) {
       worker.above[id.sequence] = true;
     } else {
       worker.above.erase(id.sequence);

@@ -67,7 +67,6 @@ std::span<const std::byte> padding_of(uint64_t size) {
   return std::span(kZeros).first(padded(size) - size);
 }
 
-
 Result<void> save_letter(Journal& out, const std::pair<std::string, uint32_t>& name, const Letter& letter, bool given) {
   const uint32_t flags = (letter.last ? LetterPart::kLast : 0) | (given ? LetterPart::kGiven : 0);
   Writer head;

@@ -27,20 +27,27 @@ Result<Writer> Service::apply_once(MessageKind kind, Payload payload, const Push
   FLOTA_ASSIGN(auto verdict, ledger_.begin(id, io_deadline()));
   if (verdict == Ledger::Verdict::kApply) {
     Result<void> status;
+    bool written = false;
+    const auto write = [&] {
+      auto done = record(kind, payload);
+      written = static_cast<bool>(done);
+      return done;
+    };
     try {
       if (in_step(head)) {
         HeldPush held = hold();
         held.incarnation = head.epoch;
-        status = steps_.hold(head.group, head.rank, head.step, std::move(held), [&] { return record(kind, payload); });
+        status = steps_.hold(head.group, head.rank, head.step, std::move(held), write);
       } else {
         // The versions of changes that others ask for must be the same again when the records are replayed.
         std::unique_lock<std::mutex> ordered;
         if (head.group != 0 && journal_ != nullptr) ordered = std::unique_lock(table.ordered);
-        status = record(kind, payload);
+        status = write();
         if (status) apply(Step{head.lr, head.scale, head.step});
       }
     } catch (...) {
-      ledger_.finish(id, false);
+      // Memory has ended. What is written down is applied when the server is recovered, and is in part by now.
+      ledger_.finish(id, written);
       throw;
     }
     ledger_.finish(id, static_cast<bool>(status));

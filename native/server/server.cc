@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "server/strangers.h"
@@ -20,6 +22,20 @@ constexpr std::chrono::milliseconds kLastAnswers{1000};
 
 // All refusals are counted; a flood of them must not become a flood of lines.
 constexpr std::chrono::seconds kBetweenLines{1};
+
+constexpr size_t kMostKept = size_t{8} << 20;  // bytes of a request, for the next one
+
+// A connection takes up to five descriptors, and the usual limit is 1,024. What the hard limit does not allow is
+// refused when it comes to that.
+void raise_descriptor_limit(size_t connections) {
+  constexpr rlim_t kOthers = 256;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 5 * connections + kOthers);
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 }  // namespace
 
@@ -71,6 +87,7 @@ Result<std::unique_ptr<Server>> Server::make(ServerOptions options) {
     FLOTA_ASSIGN(server->tls_, TlsContext::server(server->options_.tls));
   }
   FLOTA_TRY(check_reach(endpoint, server->reach()));
+  raise_descriptor_limit(server->options_.max_connections);
   server->wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->wake_) return system_error("eventfd");
   if (!server->options_.durable.folder.empty()) FLOTA_TRY(server->recover());
@@ -187,6 +204,10 @@ void Server::admit(Fd fd, bool local) {
   session->local = local;
   session->source = std::move(source);
   session->handle = Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!session->handle) {
+    refuse(service_->counters().refused_connections, system_error("no descriptor is left for " + session->source));
+    return;
+  }
   session->socket = std::make_unique<SocketStream>(std::move(fd));
   strangers_.push_back(session.get());
   try {
@@ -264,6 +285,8 @@ void Server::serve(Session& session) {
       service_->requests().add(header->kind, Deadline::Clock::now() - began, kHeaderBytes + header->payload_bytes,
                                stream.framed() - sent);
       answering_.fetch_sub(1);
+      // A connection that has had one large request may be idle from then on, and there are thousands.
+      if (buffer.capacity() > kMostKept) std::vector<std::byte>().swap(buffer);
     }
     const Error& why = status.error();
     if (why.code == ErrorCode::kMalformed || why.code == ErrorCode::kTooLarge || why.code == ErrorCode::kVersion) {

@@ -147,6 +147,8 @@ Result<void> Service::answer(const FrameHeader& header, FrameReader& reader, Str
   return {};
 }
 
+Error Service::half_said() { return {ErrorCode::kSystem, "an answer could not be said to its end"}; }
+
 Result<Writer> Service::create_table(Payload payload) {
   FLOTA_ASSIGN(auto message, CreateTable::decode(payload));
   constexpr uint64_t kMostOfHead = 4096;
@@ -199,6 +201,7 @@ Result<void> Service::pull(uint64_t request, Payload payload, Stream& stream, Re
     table->sparse->pull(keys, out, enough ? Missing::kInitial : Missing::kCreate, &made);
     if (!made.empty() || enough) record_made(*table, made);
   };
+  sent = half_said();
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, RowsHead::kBytes + padded(rows_bytes), io_deadline()));

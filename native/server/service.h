@@ -94,6 +94,8 @@ class Service {
   // `more`: another answer follows at once, and the client may see both together.
   Result<void> reply(Stream& stream, uint64_t request, const Writer& payload, bool more = false);
   Result<void> reply_error(Stream& stream, uint64_t request, const Error& error);
+  // What becomes of an answer that is begun, if memory ends in the middle of it: nothing may follow on its connection.
+  static Error half_said();
   Deadline io_deadline() const { return Deadline::after(io_time_); }
   static constexpr uint64_t kLongestWait = 24ull * 3600 * 1000;
   // For how long a client asked to wait for other clients.

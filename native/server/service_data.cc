@@ -40,6 +40,7 @@ Result<void> Service::receive(uint64_t request, Payload payload, Stream& stream,
   const auto bytes = letter.over ? Payload() : Payload(*letter.bytes);
   Writer head;
   LetterHead{letter.over, letter.last, letter.from, bytes.size()}.encode(head);
+  sent = half_said();
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     const std::byte zeros[8] = {};

@@ -114,6 +114,7 @@ Result<void> Service::pull_dense(uint64_t request, Payload payload, Stream& stre
   const size_t bytes = elements * element_bytes(message.element);
   Scratch<std::byte> narrowed(exact ? 0 : bytes);
   if (!exact) FLOTA_TRY(narrow_blocks(*table, places, message.element, narrowed.first(bytes).data()));
+  sent = half_said();
   sent = [&]() -> Result<void> {
     FrameWriter frame(stream);
     FLOTA_TRY(frame.begin(MessageKind::kReply, request, sizeof(version) + padded(bytes), io_deadline()));

@@ -56,7 +56,10 @@ Result<void> Steps::check_step(const Group& group, uint32_t rank, uint64_t step)
   }
   if (step == group.step) return {};
   const std::string where = worker(rank) + " is at step " + std::to_string(step) + ", ";
-  if (step > group.step) return lost(where + "this server and the others are at step " + std::to_string(group.step));
+  if (step > group.step) {
+    return lost(where + "this server and the others are at step " + std::to_string(group.step) +
+                ", and none may be left out");
+  }
   return invalid(where + "the others are at step " + std::to_string(group.step) +
                  "; a worker that was restarted must begin where they are");
 }
@@ -155,15 +158,20 @@ Result<void> Steps::check_finish(const Group& group, const FinishStep& message) 
 }
 
 Result<void> Steps::check_whole(const Group& group, const FinishStep& message) const {
-  const uint64_t known = finishes_.of(message.rank).ordinal;
+  const uint64_t known = finishes_.ordinal_of(message.rank);
   if (message.ordinal > known + 1) {
     return lost(worker(message.rank) + " has finished " + std::to_string(message.ordinal - 1) +
                 " steps, and this server knows of " + std::to_string(known));
   }
   const auto found = group.ranks.find(message.rank);
-  const size_t held = fresh(group) || found == group.ranks.end() ? 0 : found->second.pushes.size();
+  static const std::vector<HeldPush> kNone;
+  const std::vector<HeldPush>& pushes = fresh(group) || found == group.ranks.end() ? kNone : found->second.pushes;
+  const size_t held = pushes.size();
   const uint64_t answered = message.pushes.empty() ? 0 : message.pushes[message.server];
-  if (held >= answered) return {};
+  // More may be held: of a push whose answer got lost. But not of another incarnation, which was to be forgotten.
+  const bool strange = std::any_of(pushes.begin(), pushes.end(),
+                                   [&](const HeldPush& push) { return push.incarnation != message.incarnation; });
+  if (message.pushes.empty() || held == answered || (held > answered && !strange)) return {};
   return lost(worker(message.rank) + " was answered for " + std::to_string(answered) + " pushes of step " +
               std::to_string(message.step) + ", and this server holds " + std::to_string(held));
 }

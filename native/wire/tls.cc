@@ -21,7 +21,11 @@ Error tls_error(const std::string& what, ErrorCode code = ErrorCode::kUnauthenti
   return {code, message};
 }
 
+// A key that is encrypted is refused: nobody sits at a server to be asked.
+int no_password(char*, int, int, void*) { return -1; }
+
 Result<void> load(SSL_CTX* context, const TlsOptions& options) {
+  SSL_CTX_set_default_passwd_cb(context, no_password);
   if (options.certificate.empty() != options.key.empty()) {
     return invalid("TLS needs a certificate and its key together");
   }

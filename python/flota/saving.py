@@ -133,7 +133,9 @@ def save(
     data = to_json([state for state in states if not state[0].startswith(TEST_PREFIX)])
     target = place_of(dirname)
     if client is not None:
-        save_job(client, target, optimizer.steps, source, data, files or {}, mode, before)
+        save_job(
+            client, target, optimizer.steps, source, data, files or {}, mode, before, optimizer.communicator.check_whole
+        )
         return target
     _refuse_what_no_rule_stands_for(optimizer)
     names = dense_names(optimizer)

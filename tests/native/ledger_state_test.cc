@@ -80,4 +80,16 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_refused) {
   replay_damaged<Ledger>(records, random, [](Ledger& ledger) { said(ledger, {1, 4, 9, 2}); });
 }
 
+// Its worker had given it up, and went on, while it was still being applied.
+BOOST_AUTO_TEST_CASE(a_push_that_ends_below_the_floor_is_not_saved) {
+  Ledger ledger;
+  value_of(ledger.begin({1, 0, 10, 10}, patience()));
+  value_of(ledger.begin({1, 0, 11, 11}, patience()));
+  ledger.finish({1, 0, 10, 10}, true);
+  ledger.finish({1, 0, 11, 11}, true);
+  Ledger later;
+  replay_all(later, saved(ledger));
+  BOOST_TEST((value_of(later.begin({1, 0, 11, 11}, patience())) == Ledger::Verdict::kDuplicate));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

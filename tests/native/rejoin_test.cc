@@ -160,6 +160,36 @@ BOOST_AUTO_TEST_CASE(a_restarted_worker_tells_what_was_pushed_before_it) {
   BOOST_TEST(pulled(*again, table, keys) == std::vector<float>(keys.size(), -2.0f), boost::test_tools::per_element());
 }
 
+// The one that has heard of the last finish also has what was pushed after it.
+BOOST_AUTO_TEST_CASE(what_was_pushed_after_a_finish_that_some_have_lost_is_forgotten) {
+  Cluster cluster(2);
+  auto dies = worker(cluster, 0);
+  const RemoteTable table = table_of(*dies);
+  const std::vector<Key> keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> twos(keys.size(), 2.0f);
+  value_of(dies->rejoin(0, 1, kTime));
+  value_of(dies->push(table, keys, twos, of_step(0, 0), kTime));
+  StepEnd end{kGroup, 0, 1, 0, 1, 1, false, false};
+  const std::vector<uint32_t> first = {0};
+  end.servers = first;
+  value_of(dies->finish_step(end, kTime));
+  // Server 0 holds its part of the next step, and server 1 is not there yet.
+  BOOST_TEST(code_of(dies->push(table, keys, twos, of_step(1, 0), kTime)) == ErrorCode::kLost);
+
+  auto again = worker(cluster, 0);
+  const Rejoined place = value_of(again->rejoin(0, 1, kTime));
+  BOOST_TEST(place.last.pending == std::vector<uint32_t>({1}), boost::test_tools::per_element());
+  BOOST_TEST(code_of(again->check_finishes(0, 1, kTime)) == ErrorCode::kLost);
+  end.servers = place.last.pending;
+  value_of(again->finish_step(end, kTime));
+  value_of(again->check_finishes(0, 1, kTime));
+  value_of(again->push(table, keys, twos, of_step(1, 0), kTime));
+  end.servers = {};
+  end.step = 1;
+  value_of(again->finish_step(end, kTime));
+  BOOST_TEST(pulled(*again, table, keys) == std::vector<float>(keys.size(), -4.0f), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(it_does_not_wait_where_all_have_been) {
   Cluster cluster(1);
   auto dies = worker(cluster, 0), other = worker(cluster, 1);

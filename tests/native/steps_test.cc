@@ -210,6 +210,14 @@ BOOST_AUTO_TEST_CASE(a_server_that_lacks_what_it_answered_for_refuses_the_finish
   hold(all, 1);
   value_of(all.finish(second, patience()));
 
+  // What an earlier incarnation pushed was to be forgotten: it would count beside what this one has pushed.
+  FinishStep third{kGroup, 2, 3, 0, 1, 1, 100, false, false, 9, {}, 3, 1, pushes};
+  hold(all, 2);
+  HeldPush mine{table, 1, 1, {1}, {}, {1.0f}};
+  mine.incarnation = 9;
+  for (int i = 0; i < 2; ++i) value_of(all.hold(hash_name(kGroup), 0, 2, mine));
+  BOOST_TEST(code_of(all.finish(third, patience())) == ErrorCode::kLost);
+
   // It knows nothing of the group, and was to hold nothing of this step: what it lacks are whole steps.
   Steps none;
   second.pushes = {};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,17 @@ def save_job(
     files: Mapping[str, bytes] | None = None,
     mode: SaveMode = "all",
     before: Place | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Manifest:
-    """Saves all tables of the servers. ``before``: what a delta goes on from."""
+    """Saves all tables of the servers. ``before``: what a delta goes on from; ``check`` is called once all is read, and
+    raises if that must not be published."""
     target = place_of(dirname)
     line = begin(sparse_tables(client), mode, target, before)
     with CheckpointWriter(target, step=step, source=source, data=data, line=line.in_manifest()) as writer:
         add_tables(writer, client, line)
         for name, contents in (files or {}).items():
             writer.add_bytes(name, contents)
+        check()
         return writer.publish()
 
 

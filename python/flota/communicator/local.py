@@ -78,5 +78,8 @@ class LocalCommunicator:
     def settle(self) -> None:
         """Steps are applied when they return."""
 
+    def check_whole(self) -> None:
+        """The tables are this process's own."""
+
     def loaded(self, optimizer: DistributedOptimizer) -> None:
         """The tables are this process's own, and the optimizer counts the steps."""

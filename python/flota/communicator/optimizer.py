@@ -65,6 +65,9 @@ class Communicator(Protocol):
     def settle(self) -> None:
         """All that this worker has learnt is in the tables. It stays in its step group."""
 
+    def check_whole(self) -> None:
+        """Raises if a server lacks what this worker was answered for: before what it holds is published."""
+
     def loaded(self, optimizer: DistributedOptimizer) -> None:
         """The tables were loaded: this worker goes on from them, and from the optimizer's steps."""
 

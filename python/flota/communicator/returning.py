@@ -288,6 +288,9 @@ class StepsAlone:
     def where(self) -> Where | None:
         return None
 
+    def check_whole(self) -> None:
+        """Of a server that has lost something, in these modes, others go on without it."""
+
 
 def set_creating(tables: RemoteTables, creates: bool) -> None:
     """Whether rows that are pulled are made. On the way they are looked at only: some may have gone since."""

@@ -214,6 +214,10 @@ class SyncCommunicator:
     def settle(self) -> None:
         """Between two steps nothing is under way."""
 
+    def check_whole(self) -> None:
+        job = self._job
+        job.client.native.check_finishes(job.rank, job.world, job.client.time(None))
+
     def loaded(self, optimizer: DistributedOptimizer) -> None:
         self._trained = optimizer.steps
         self.resume()
