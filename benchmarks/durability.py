@@ -239,8 +239,12 @@ def main() -> None:
         fill(folder, arguments.rows)
         taken, path = snapshots(folder, arguments.rows, arguments.rounds)
         found |= taken
-        # Without what was pushed while it was written.
-        os.truncate(path.with_name(path.name.replace("snapshot", "log")), HEAD_BYTES)
+        # Without what was pushed while it was written, and since, whether or not the next one had begun.
+        number = int(path.name.split("-")[1])
+        os.truncate(path.with_name(f"log-{number}"), HEAD_BYTES)
+        for later in path.parent.glob("log-*"):
+            if int(later.name.split("-")[1]) > number:
+                later.unlink()
         recovered = min(recovery(folder) for _ in range(arguments.rounds))
         read = min(disk_reads(path) for _ in range(arguments.rounds))
         found |= {"recovery_s": recovered, "recovery_over_reading": round(recovered / read, 2)}
