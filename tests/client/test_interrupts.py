@@ -54,6 +54,24 @@ def test_a_call_to_a_silent_server_ends_at_once(silent, transport, call):
         torch.testing.assert_close(table.pull(keys), torch.ones(100, 2))
 
 
+def test_one_ctrl_c_is_enough_however_many_servers_are_silent(silent):
+    with Client(silent.endpoints, secret=silent.secret, timeout=30) as client:
+        table = client.create_sparse_table("all_silent", dim=2, rule=SGD())
+        for server in (0, 1):
+            silent.pause(server)
+        try:
+            timer = press_ctrl_c_after(0.3)
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                table.pull(torch.arange(100))
+            assert time.monotonic() - began < 5
+            timer.join()
+        finally:
+            for server in (0, 1):
+                silent.resume(server)
+        assert table.pull(torch.arange(100)).shape == (100, 2)
+
+
 def test_waiting_for_a_server_that_is_not_there_ends_at_once():
     program = (
         "from flota import Client; print('waiting', flush=True); Client(['127.0.0.1:1'], secret='x'*32, timeout=30)"
