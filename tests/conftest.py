@@ -1,6 +1,7 @@
 """What all Python tests share: real servers, and random numbers that are the same in every run."""
 
 import re
+import signal
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -13,6 +14,8 @@ from flota.testing import LocalCluster
 
 # Small arithmetic in many processes: threads of torch's own would only be in the way.
 torch.set_num_threads(1)
+# A shell's job in the background has Ctrl-C ignored, and so would all processes of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
