@@ -14,8 +14,10 @@ from flota.testing import LocalCluster
 
 # Small arithmetic in many processes: threads of torch's own would only be in the way.
 torch.set_num_threads(1)
-# A shell's job in the background has Ctrl-C ignored, and so would all processes of the tests.
+# A shell's job in the background has Ctrl-C ignored, one under nohup the end of the terminal; and so would all
+# processes of the tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="module")
