@@ -51,14 +51,14 @@ def alone(tmp_path_factory):
 def test_sync_equals_one_process_on_the_whole_batch(tmp_path, alone, optimizer):
     trained = run(tmp_path, "sync", optimizer, servers=2, workers=2)
     for name, values in alone(optimizer).items():
-        np.testing.assert_allclose(trained[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(trained[name], values, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 def test_workers_with_larger_batches_weigh_more(tmp_path, alone):
     """128 samples over 3 workers are 42, 43 and 43."""
     trained = run(tmp_path, "sync", "SGD", servers=1, workers=3)
     for name, values in alone("SGD").items():
-        np.testing.assert_allclose(trained[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(trained[name], values, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 def test_sync_runs_are_the_same_bit_for_bit_on_any_number_of_servers(tmp_path):
@@ -75,7 +75,7 @@ def test_sync_runs_are_the_same_bit_for_bit_on_any_number_of_servers(tmp_path):
 def test_training_alone_equals_torch(tmp_path, alone):
     trained = run(tmp_path, "sync", "Adam", servers=0, workers=1)
     for name, values in alone("Adam").items():
-        np.testing.assert_allclose(trained[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(trained[name], values, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 def test_async_learns(tmp_path):
