@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import batch
 from promises import subjects
 
 ROOT = Path(__file__).parents[2]
@@ -50,14 +51,33 @@ def commit():
     return subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
 
 
+def environment():
+    found = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    return {**found, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
+
+
+def entry_of(command, seconds, status, output):
+    return {
+        "command": command,
+        "commit": commit(),
+        "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}",
+        "seconds": round(seconds, 1),
+        "status": status,
+        "output": output[-MOST_KEPT:],
+    }
+
+
+def keep(entry):
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
+
+
 def run_one(command, minutes):
-    environment = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
-    environment["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
     began = time.monotonic()
     process = subprocess.Popen(
         ["bash", "-c", command],
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -71,14 +91,19 @@ def run_one(command, minutes):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         output, status = process.communicate()[0], None
-    return {
-        "command": command,
-        "commit": commit(),
-        "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}",
-        "seconds": round(time.monotonic() - began, 1),
-        "status": status,
-        "output": output[-MOST_KEPT:],
-    }
+    return entry_of(command, time.monotonic() - began, status, output)
+
+
+def run_tests(todo):
+    """Those of them that are tests, all in one run. What did not pass there is left, to be run by itself."""
+    began = time.monotonic()
+    tests = [command for command in todo if batch.targets(command)]
+    cases = batch.run(tests, environment(), WORK)
+    done = {command: output for command in tests if (output := batch.said(command, cases))}
+    for command, output in done.items():
+        keep(entry_of(command, time.monotonic() - began, 0, output))
+    print(f"{len(done)} of {len(tests)} commands that are tests passed in one run; the others follow", flush=True)
+    return [command for command in todo if command not in done]
 
 
 def run(arguments):
@@ -87,11 +112,11 @@ def run(arguments):
     wanted = commands(arguments.only)
     todo = [command for command in wanted if arguments.again or command not in known or known[command]["status"] != 0]
     print(f"{len(todo)} of {len(wanted)} commands are to be run", flush=True)
+    todo = run_tests(todo)
     failed = 0
     for number, command in enumerate(todo, 1):
         entry = run_one(command, wanted[command])
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
+        keep(entry)
         failed += entry["status"] != 0
         print(f"[{number}/{len(todo)}] {entry['seconds']:.0f} s, status {entry['status']}: {command}", flush=True)
     return 1 if failed else 0

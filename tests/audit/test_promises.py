@@ -2,8 +2,10 @@
 
 import re
 import shlex
+import xml.etree.ElementTree as Tree
 from pathlib import Path
 
+import batch
 import pytest
 from promises import FOLDER, Promise, subjects
 
@@ -27,6 +29,19 @@ def test_what_shows_a_promise_is_there(subject):
                 assert (ROOT / path).exists(), f"{path} of: {promise.text}"
                 name = test.partition("[")[0].rpartition("::")[2]
                 assert not name or f"def {name}(" in (ROOT / path).read_text(), f"{word} of: {promise.text}"
+
+
+def test_a_run_of_all_tests_says_of_each_command_what_it_alone_would():
+    cases = Tree.fromstring(
+        '<suite><testcase file="tests/a.py" name="test_x[1]" time="0.5"/><testcase file="tests/a.py" name="test_x[2]" '
+        'time="0.5"/><testcase file="tests/a.py" name="test_y" time="1"><failure/></testcase>'
+        '<testcase file="tests/b/c.py" name="test_z" time="1"><skipped/></testcase></suite>'
+    ).findall("testcase")
+    assert batch.said("pytest -q tests/a.py::test_x", cases) == "2 passed in 1.00s"
+    assert batch.said("pytest -q tests/a.py", cases) == ""
+    assert batch.said("pytest -q tests/b", cases) == ""
+    assert batch.said("pytest -q tests/a.py::test_x tests/b", cases) == "2 passed, 1 skipped in 2.00s"
+    assert batch.targets("pytest -q tests/a.py -k x") == batch.targets("make x && pytest -q tests/a.py") == []
 
 
 def test_a_promise_is_judged_by_what_came_out():
