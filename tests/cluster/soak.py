@@ -114,7 +114,7 @@ class Soak:
                     f"{what}: {int(bad.sum())} keys, such as {key}: {found[key]:g}, "
                     f"and {sent.least[key]} to {sent.most[key]} were sent"
                 )
-        learnt = int(found.sum())
+        learnt = int(found.sum(dtype=np.float64))  # of millions: float32 would round
         if counted["rows_pushed"] != learnt:
             wrong.append(f"servers count {counted['rows_pushed']} rows pushed, and the rows say {learnt}")
         if not (sent.least > 0).sum() <= counted["rows"] <= len(sent.most):
